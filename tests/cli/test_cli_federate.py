@@ -91,7 +91,7 @@ def test_every_number_of_a_share_is_shown(folder):
     for value in found.counts.ravel():
         assert f" {value} " in text
     assert found.seal in text and found.study in text
-    assert_allclose(shown["products"]["2.0"], found.matrices()[2.0], rtol=1e-12)
+    assert_allclose(shown["products"]["2.0"], found.matrices[2.0], rtol=1e-12)
     assert shown["sites"] == {"north": 10, "south": 10}
 
 
@@ -100,7 +100,7 @@ def test_pairs_of_many_labels_are_shown_when_asked_for(folder):
     c = len(labels)
     products = np.arange(c * (c + 1) / 2)[None] + 0.5
     counts = np.full((2, c), 50)
-    Share(labels, {}, {"north": 10}, np.ones(1), counts, counts[0] // 50, products).save(
+    Share(labels, {"ridges": [1.0]}, {"north": 10}, counts, counts[0] // 50, products).save(
         "big.share"
     )
     assert "210 further numbers" in done("inspect", "big.share")
@@ -113,7 +113,7 @@ def test_errors_name_the_file_and_nothing_is_written(folder):
     (folder / "other.toml").write_text(text.replace("ridge = 2", "ridge = 3"))
     done("federate", "share", "--config", "other.toml", "-o", "other.share")
     bad = {
-        "ridge is 2 at 'north', and 3 at 'south'": ("north.share", "other.share"),
+        "ridges is [2.0] at 'north', and [3.0] at 'south'": ("north.share", "other.share"),
         "site 'north' is there twice": ("north.share", "common.share"),
         "north.csv": ("north.share", "north.csv"),
     }
@@ -127,5 +127,5 @@ def test_errors_name_the_file_and_nothing_is_written(folder):
     (folder / "bad.toml").write_text(text.replace("site =", "sites ="))
     assert "federated.sites" in failed("federate", "share", "--config", "bad.toml", "-o", "x.share")
     given = "--config", "other.toml", "--common", "common.share", "-o", "x.model"
-    assert "ridge is 2 at" in failed("federate", "finish", *given)
+    assert "ridges is [2.0] at" in failed("federate", "finish", *given)
     assert not [*folder.glob("x.*")]

@@ -50,7 +50,7 @@ def test_a_common_label_order_and_labels_that_a_site_lacks(sites):
     b = share_all(sites)[1]
     assert b.labels == LABELS and b.left_out == ["dx2"]
     assert b.counts[1, 2] == b.n_sites[2] == 0
-    assert not b.matrices()[1.0][2].any()  # nothing is said of the label
+    assert not b.matrices[1.0][2].any()  # nothing is said of the label
 
 
 def test_the_order_of_shares_does_not_matter(sites, tmp_path):
@@ -130,7 +130,7 @@ def test_what_cannot_be_added_is_refused(sites, tmp_path):
     with pytest.raises(ValueError, match="no shares"):
         combine([])
     other = share(*sites["b"], LabelSubspaceRidge(2.0, 0.7), site="b", labels=LABELS)
-    with pytest.raises(ValueError, match=r"ridge is 1\.0 at 'a', and 2.0 at 'b'"):
+    with pytest.raises(ValueError, match=r"ridges is \[1\.0\] at 'a', and \[2\.0\] at 'b'"):
         combine([a, other])
     own = share(*sites["b"], RIDGE, site="b")
     with pytest.raises(ValueError, match="labels 'dx2' are not in both"):

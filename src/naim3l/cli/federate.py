@@ -93,14 +93,14 @@ def print_share(path: Path, *, every: bool, as_json: bool) -> None:
     found = Share.load(path)
     if as_json:
         shown = vars(found) | {"study": found.study, "seal": found.seal}
-        print_json(shown | {"products": found.matrices()})
+        print_json(shown | {"products": found.matrices})
         return
     sites = (f"{site} (at least {k} yes and no)" for site, k in found.sites.items())
     facts = {"sites": ", ".join(sites), "study": found.study, "seal": found.seal}
     facts |= {"size": f"{path.stat().st_size} bytes"}
     facts |= {name: str(value) for name, value in found.parameters.items()}
     print_table(str(path), ["fact", "value"], [list(fact) for fact in facts.items()], n_left=2)
-    labels, ridges = found.labels, [f"ridge {ridge:g}" for ridge in found.ridges]
+    labels, ridges = found.labels, [f"ridge {ridge:g}" for ridge in found.matrices]
     counts = zip(labels, found.n_sites, *found.counts, strict=True)
     rows = [[label, *map(str, (n, yes, known - yes, known))] for label, n, yes, known in counts]
     title = "How often each label is yes, no and known, at how many sites"
@@ -126,7 +126,6 @@ def _read_site(config: Path, out: Path, *others: Path) -> tuple[Any, Any, dict[s
     from naim3l.cli.settings import make_model, read_settings
     from naim3l.cli.tables import is_chunked, open_training
     from naim3l.estimators.subspace import LabelSubspaceRidge
-    from naim3l.federated.shares import AGREED
     from naim3l.files.atomic_write import check_outputs
     from naim3l.files.errors import ReadError
 
@@ -142,7 +141,7 @@ def _read_site(config: Path, out: Path, *others: Path) -> tuple[Any, Any, dict[s
     base = make_model(settings.model, {name: view.recipe for name, view in views.items()})
     taken = ("features", "decide", "random_state", "positive_weight", "fit_intercept")
     chosen = {name: getattr(base, name) for name in taken}
-    chosen |= {name: own[name] for name in AGREED if name in own}
+    chosen |= {name: own[name] for name in ("ridge", "shrinkage") if name in own}
     X, y = ({name: pair[i] for name, pair in tables.items()} for i in (0, 1))
     given = {"X": X, "y": y, "estimator": LabelSubspaceRidge(**chosen), "site": own["site"]}
     return settings, views, given

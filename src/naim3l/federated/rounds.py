@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from naim3l._arrays import Arrays, Matrix
 from naim3l.estimators.naim3l import NAIM3L
+from naim3l.federated.secure import reveal
 from naim3l.federated.shares import (
     MIN_COUNT,
     Elsewhere,
@@ -30,7 +31,7 @@ from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.solvers.nuclear import threshold_of_gram
 from naim3l.solvers.thresholding import shrink_labels, shrink_relaxed, sum_trace_norms
 
-ADD, SHRINK, END = "add", "shrink", "end"
+SHRINK = "shrinkage"
 # Parameters that all sites must have alike.
 AGREED = ("lam", "ridge", "variant", "positive_weight", "fit_intercept", "mu", "max_iter", "tol")
 
@@ -38,8 +39,7 @@ AGREED = ("lam", "ridge", "variant", "positive_weight", "fit_intercept", "mu", "
 class Ask(NamedTuple):
     """What all sites ask for at the same time, about the arrays that they send with it."""
 
-    what: str  # `ADD`, `SHRINK` or `END`
-    about: str = ""  # by which sites that are not at the same step notice it
+    what: str  # `SHRINK`, or the sum of something
     threshold: float = 0.0
 
 
@@ -47,25 +47,20 @@ Exchange = Callable[[Ask, Arrays], Arrays]
 
 
 def answer(asks: Mapping[str, Ask], sent: Mapping[str, Arrays]) -> Arrays:
-    """What a coordinator returns to all sites, given what each asks for and sends."""
+    """What a coordinator returns to all sites, given what each asks for and sends.
+
+    Sums of arrays of one name; or, for `SHRINK`, what multiplies the scores of each label, and
+    the sum of the trace norms of these.
+    """
     first, *others = sorted(asks)
+    ask, arrays = asks[first], [sent[site] for site in sorted(sent)]
     for site in others:
-        if asks[site] != asks[first]:
+        if asks[site] != ask:
             raise ValueError(
-                f"sites {first!r} and {site!r} are not at the same step: they ask for "
-                f"{asks[first].what} {asks[first].about} and {asks[site].what} "
-                f"{asks[site].about}. All need the same labels and parameters."
+                f"sites {first!r} and {site!r} are not at the same step: they ask for {ask.what} "
+                f"and {asks[site].what}. All need the same labels and parameters."
             )
-    return from_sums(asks[first], add([sent[site] for site in sorted(sent)]))
-
-
-def add(arrays: Sequence[Arrays]) -> Arrays:
-    """Sums of arrays of the same names."""
-    return {name: np.sum([of[name] for of in arrays], axis=0) for name in arrays[0]}
-
-
-def from_sums(ask: Ask, sums: Arrays) -> Arrays:
-    """The sums, or for `SHRINK` what multiplies each label's scores, and their trace norms."""
+    sums = {name: reveal(np.sum([of[name] for of in arrays], axis=0)) for name in arrays[0]}
     if ask.what != SHRINK:
         return sums
     T, norms = threshold_of_gram(symmetric(sums["grams"]), ask.threshold)
@@ -83,7 +78,7 @@ class SiteProblem(StatisticsProblem):
         sizes = [rows.stop - rows.start for rows in self.label_slices]
         positive = {"positive": np.array([n > 0 for n in sizes], dtype=float)}
         positive["n_positives"] = np.array(float(own.n_positives))
-        found = exchange(Ask(ADD, "positives"), positive)
+        found = exchange(Ask("positives"), positive)
         self._n_positives = int(found["n_positives"])
         # Nothing is sent for labels that are nowhere positive.
         self.seen = np.flatnonzero(found["positive"])
@@ -93,17 +88,17 @@ class SiteProblem(StatisticsProblem):
         return self._n_positives
 
     def add_up(self, *numbers: float) -> Sequence[float]:
-        found = self.exchange(Ask(ADD, "numbers"), {"numbers": np.array(numbers, dtype=float)})
+        found = self.exchange(Ask("numbers"), {"numbers": np.array(numbers, dtype=float)})
         return found["numbers"].tolist()
 
     def add_gram(self, K: Matrix) -> Matrix:
-        return symmetric(self.exchange(Ask(ADD, "gram"), {"gram": triangles(K)})["gram"])
+        return symmetric(self.exchange(Ask("gram"), {"gram": triangles(K)})["gram"])
 
     def shrink(self, A: Matrix, threshold: float) -> tuple[Matrix, float]:
         """Thresholded blocks of all labels, (n_block_rows, n_labels), and trace norms of all."""
         blocks = [A[self.label_slices[k]] for k in self.seen]
         grams = np.array([block.T @ block for block in blocks])
-        found = self.exchange(Ask(SHRINK, "", threshold), {"grams": triangles(grams)})
+        found = self.exchange(Ask(SHRINK, threshold), {"grams": triangles(grams)})
         Z, shrinkage = np.zeros_like(A), symmetric(found["shrinkage"])
         for k, block, T in zip(self.seen, blocks, shrinkage, strict=True):
             Z[self.label_slices[k]] = block @ T
@@ -144,7 +139,7 @@ class InRounds(Elsewhere):
 
     def settle(self, problem: Any) -> None:
         own = problem.label_counts.sum(axis=1)
-        total = self.exchange(Ask(ADD, "counts"), {"counts": own.astype(float)})["counts"]
+        total = self.exchange(Ask("counts"), {"counts": own.astype(float)})["counts"]
         problem.settle(np.rint(total).astype(np.int64) - own)
 
     def in_form(self, problem: Any) -> SiteProblem:
@@ -163,46 +158,19 @@ def fit_in_rounds(
     labels: Sequence[str] | None = None,
     min_count: int = MIN_COUNT,
 ) -> NAIM3L:
-    """The model of a site, fitted at the same time as those of all other sites.
+    """The model of a site, fitted at the same time as those of the others; options as for `share`.
 
-    Parameters
-    ----------
-    X, y : tables and label tables
-        As for the fit of the estimator.
-    estimator : NAIM3L
-        Unfitted, with a number as ridge. All parameters of the objective and the solver must be
-        those of all sites; features, decide and random_state are the site's own.
-    exchange : callable
-        Sends named arrays to the coordinator, and returns the named arrays that all sites get. It
-        is called with an `Ask` and a dict, at all sites in the same order.
-    site, labels, min_count
-        As for `share`.
-
-    Returns
-    -------
-    NAIM3L
-        Fitted. Weights are those of one fit to the tables of all sites.
-
-    Examples
-    --------
-    With one site, answers are what it sends; `simulate` has several:
-
-    >>> from naim3l import NAIM3L, datasets
-    >>> from naim3l.federated import fit_in_rounds
-    >>> from naim3l.federated.rounds import from_sums
-    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
-    >>> tables = data.views, data.labels
-    >>> fit_in_rounds(*tables, NAIM3L(ridge=1.0), from_sums, site="alone").converged_
-    True
+    All parameters of the objective and the solver must be those of all sites; features, decide and
+    random_state are the site's own. ``exchange`` is called with the same `Ask` at all sites.
     """
     check_parameters(estimator)
     model = clone(estimator)
     _, names, left_out = read_site(model, X, y, site, labels, min_count)
     agreed = {name: getattr(model, name) for name in AGREED}
     study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
-    exchange(Ask(ADD, f"study {study}"), {"sites": np.ones(1)})
+    exchange(Ask(f"study {study}"), {"sites": np.ones(1)})
     fit_at_site(model, InRounds(labels, left_out, exchange), lambda of: of.fit(X, y))
-    exchange(Ask(END), {"sites": np.ones(1)})
+    exchange(Ask("the end"), {"sites": np.ones(1)})
     return model
 
 

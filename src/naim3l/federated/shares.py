@@ -6,8 +6,7 @@ and how often each label is yes and known. Weights are those of one fit to the t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from sklearn.base import clone
 
 from naim3l import __version__
 from naim3l._arrays import Matrix
-from naim3l._text import quote, some
+from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.estimators.ridge_fits import all_pairs, label_products
 from naim3l.estimators.subspace import LabelSubspaceRidge
@@ -28,10 +27,7 @@ from naim3l.files.stored import Array, MapOf, Names, Plain, Text, Whole, dump, r
 FORMAT, VERSION = "naim3l share", 1
 # Fewest yes, and fewest no, of a label with which it takes part at a site.
 MIN_COUNT = 10
-# Parameters on which the sums depend, and which all sites must have alike.
-AGREED = ("ridge", "shrinkage", "positive_weight", "fit_intercept")
-
-Model = TypeVar("Model")
+SUMS = ("counts", "n_sites", "products")
 
 
 class Elsewhere(Alone):
@@ -44,12 +40,12 @@ class Elsewhere(Alone):
 
     def __init__(
         self,
-        labels: Sequence[str] | None = None,
-        left_out: Sequence[str] = (),
+        labels: Sequence[str] | None,
+        left_out: Sequence[str],
         counts: Any = (0, 0),
         products: Mapping[float, Matrix] = Alone.products,
     ) -> None:
-        self.labels, self.left_out = labels, set(left_out)
+        self.labels, self.left_out = labels, left_out
         self.counts, self.products = counts, products
 
     def place_labels(self, labels: list[str], positions: Any) -> tuple[list[str], Any]:
@@ -60,11 +56,10 @@ class Elsewhere(Alone):
                 "these columns, or leave them out."
             )
         at = {label: k for k, label in enumerate(labels) if label not in self.left_out}
-        placed = {
+        return study, {
             table: [of[at[label]] if label in at else None for label in study]
             for table, of in positions.items()
         }
-        return study, placed
 
     def settle(self, problem: Any) -> None:
         problem.settle(self.counts)
@@ -79,11 +74,9 @@ class Share:
     labels : list of str
         Labels of the study.
     parameters : dict
-        Parameters of the estimator on which the sums depend.
+        Parameters of the estimator on which the sums depend, and the ridges that they are for.
     sites : dict of str to int
         Names of the sites, and the minimum count of each.
-    ridges : ndarray of shape (n_ridges,)
-        Ridges for which there are sums.
     counts : ndarray of int, of shape (2, n_labels)
         How many entries of each label are yes, and how many are known.
     n_sites : ndarray of int, of shape (n_labels,)
@@ -93,17 +86,12 @@ class Share:
 
     Examples
     --------
-    >>> from naim3l import LabelSubspaceRidge, datasets
-    >>> from naim3l.federated import share
-    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
-    >>> share(data.views, data.labels, LabelSubspaceRidge(ridge=1.0), site="north").products.shape
-    (1, 6)
+    See `share`.
     """
 
     labels: list[str]
     parameters: dict[str, Any]
     sites: dict[str, int]
-    ridges: Matrix
     counts: NDArray[np.int64]
     n_sites: NDArray[np.int64]
     products: Matrix
@@ -112,7 +100,6 @@ class Share:
         "labels": Names("labels"),
         "parameters": MapOf(Plain()),
         "sites": MapOf(Whole(0)),
-        "ridges": Array("f", "ridges", above=0),
         "counts": Array("i", 2, "labels", low=0),
         "n_sites": Array("i", "labels", low=0),
         "products": Array("f", "ridges", "pairs"),
@@ -127,7 +114,7 @@ class Share:
     @property
     def seal(self) -> str:
         """Fingerprint of the whole share, by which sites can compare files on the telephone."""
-        arrays = [self.ridges, self.counts, self.n_sites, self.products]
+        arrays = [getattr(self, name) for name in SUMS]
         return fingerprint(arrays, {"study": self.study, "sites": self.sites})[:32]
 
     @property
@@ -135,24 +122,10 @@ class Share:
         """Labels that take part at no site of these."""
         return [label for label, n in zip(self.labels, self.n_sites, strict=True) if not n]
 
+    @property
     def matrices(self) -> dict[float, Matrix]:
-        """The sums by ridge.
-
-        Returns
-        -------
-        dict of float to ndarray of shape (n_labels, n_labels)
-            What ridge regression explains of each pair of labels.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from naim3l.federated import Share
-        >>> counts, triangle = np.array([[9, 8], [20, 20]]), np.array([[3.0, 1.0, 2.0]])
-        >>> Share(["flu", "gout"], {}, {}, np.ones(1), counts, counts[0], triangle).matrices()
-        {1.0: array([[3., 1.],
-               [1., 2.]])}
-        """
-        return dict(zip(self.ridges.tolist(), symmetric(self.products), strict=True))
+        """The products by ridge, (n_labels, n_labels) each."""
+        return dict(zip(self.parameters["ridges"], symmetric(self.products), strict=True))
 
     def save(self, path: Path_) -> None:
         """Write the share to a file, completely or not at all.
@@ -164,13 +137,7 @@ class Share:
 
         Examples
         --------
-        >>> from naim3l import LabelSubspaceRidge, datasets
-        >>> from naim3l.federated import Share, share
-        >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
-        >>> made = share(data.views, data.labels, LabelSubspaceRidge(), site="north")
-        >>> made.save("north.share")
-        >>> Share.load("north.share").seal == made.seal
-        True
+        See `share`.
         """
         stored = dump(self, Share)
         document = {"format": FORMAT, "version": VERSION, "written_by": {"naim3l": __version__}}
@@ -183,21 +150,17 @@ class Share:
         Parameters
         ----------
         path : str or path-like
-            Path of the file.
+            Path of the file. One that is damaged, was changed, or is of another kind or version,
+            is a ModelFileError.
 
         Returns
         -------
         Share
             As it was saved.
 
-        Raises
-        ------
-        ModelFileError
-            The file is damaged, was changed, or is of another kind or version.
-
         Examples
         --------
-        See `save`.
+        See `share`.
         """
         with Archive(path, format=FORMAT, newest_version=VERSION) as archive:
             return restore(cls, archive.document.get("share"), archive)
@@ -208,14 +171,15 @@ class Share:
     @classmethod
     def _from_stored(cls, values: dict[str, Any]) -> "Share":
         seal, c = values.pop("seal"), len(values["labels"])
-        if values["products"].shape[1] != c * (c + 1) // 2 or not values["sites"]:
-            raise ValueError("it has no sites, or products that are not those of its labels.")
+        shape = len(values["parameters"].get("ridges", ())), c * (c + 1) // 2
+        if values["products"].shape != shape or not values["sites"]:
+            raise ValueError("its sums are not those of its sites, labels and ridges.")
         if (found := cls(**values)).seal != seal:
             raise ValueError("it was changed after it was written.")
         return found
 
-    def _check_study(self, other: "Share") -> None:
-        """Refuse a share of another study, and say in what it differs."""
+    def _plus(self, other: "Share", sign: int = 1) -> "Share":
+        """Sums of both, or without the other sites; another study is refused."""
         mine, its = (" and ".join(map(repr, of.sites)) for of in (self, other))
         if self.labels != other.labels:
             apart = [label for label in self.labels if label not in other.labels]
@@ -225,38 +189,15 @@ class Share:
                 f"{mine} and {its} have different labels: {what}. Give all sites the same list."
             )
         for name, value in self.parameters.items():
-            if other.parameters.get(name) != value:
+            if (found := other.parameters.get(name)) != value:
                 raise ValueError(
-                    f"the sites are of different studies: {name} is {quote(value)} at {mine}, and "
-                    f"{quote(other.parameters.get(name))} at {its}."
+                    f"the sites are of different studies: {name} is {value!r} at {mine}, and "
+                    f"{found!r} at {its}."
                 )
-        if not np.array_equal(self.ridges, other.ridges):
-            raise ValueError(f"{mine} and {its} have sums for different ridges.")
-
-    def _plus(self, other: "Share") -> "Share":
-        """The sums of both."""
-        self._check_study(other)
-        if twice := self.sites.keys() & other.sites.keys():
-            raise ValueError(f"site {min(twice)!r} is there twice; combine each site once.")
-        return self._add(other, 1, self.sites | other.sites)
-
-    def _without(self, own: "Share") -> "Share":
-        """The sums of the other sites."""
-        self._check_study(own)
-        rest = self._add(own, -1, {s: k for s, k in self.sites.items() if s not in own.sites})
-        known = np.concatenate([rest.counts[0], rest.counts[1] - rest.counts[0], rest.n_sites])
-        if (known < 0).any() or (not rest.sites and known.any()):
-            raise ValueError(
-                f"the tables of site {min(own.sites)!r} are not those of its share: the labels are "
-                "counted differently. Finish with the same tables, or share and combine again."
-            )
-        return rest
-
-    def _add(self, other: "Share", sign: int, sites: dict[str, int]) -> "Share":
-        sums = {
-            name: getattr(self, name) + sign * getattr(other, name)
-            for name in ("counts", "n_sites", "products")
-        }
+        sites = self.sites | other.sites
+        if sign < 0:
+            sites = {site: k for site, k in self.sites.items() if site not in other.sites}
+        sums = {name: getattr(self, name) + sign * getattr(other, name) for name in SUMS}
         return replace(self, sites=sites, **sums)
 
 
@@ -295,35 +236,35 @@ def share(
     Examples
     --------
     >>> from naim3l import LabelSubspaceRidge, datasets
-    >>> from naim3l.federated import combine, finish, share
+    >>> from naim3l.federated import Share, combine, finish, share
     >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
     >>> ridge = LabelSubspaceRidge(ridge=1.0, shrinkage=1.0, decide="sign")
-    >>> tables = {"north": "view0", "south": "view1"}
-    >>> def rows(site):
-    ...     view = tables[site]
-    ...     return {view: data.views[view]}, {view: data.labels[view]}
-    >>> common = combine([share(*rows(site), ridge, site=site) for site in tables])
+    >>> sites = {
+    ...     site: ({view: data.views[view]}, {view: data.labels[view]})
+    ...     for site, view in (("north", "view0"), ("south", "view1"))
+    ... }
+    >>> for site, rows in sites.items():
+    ...     share(*rows, ridge, site=site).save(f"{site}.share")
+    >>> common = combine([Share.load(f"{site}.share") for site in sites])
     >>> common.counts
     array([[187, 122,  91],
            [400, 400, 400]])
-    >>> finish(common, *rows("north"), ridge, site="north").views_
+    >>> finish(common, *sites["north"], ridge, site="north").views_
     ['view0']
     """
     if not isinstance(estimator, LabelSubspaceRidge):
         raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
     if estimator.soft_labels:
         raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
-    model = clone(estimator)
-    problem, study, _ = read_site(model, X, y, site, labels, min_count)
-    counts = problem.label_counts.sum(axis=1)
-    whole = problem.rotated().whole
-    ridges = list(dict.fromkeys(ridge for ridge, _ in all_pairs(model.ridge, model.shrinkage)))
+    problem, study, _ = read_site(estimator, X, y, site, labels, min_count)
+    whole, counts = problem.rotated().whole, problem.label_counts.sum(axis=1)
+    ridges = list(dict.fromkeys(r for r, _ in all_pairs(estimator.ridge, estimator.shrinkage)))
     products = np.array([label_products(whole, W) for W in whole.ridge_solutions(ridges)])
+    others = ("shrinkage", "positive_weight", "fit_intercept")
     return Share(
         study,
-        {name: getattr(model, name) for name in AGREED},
-        {site: int(min_count)},
-        np.array(ridges),
+        {"ridges": ridges, **{name: getattr(estimator, name) for name in others}},
+        {site: min_count},
         counts.astype(np.int64),
         (counts[1] > 0).astype(np.int64),
         triangles((products + products.swapaxes(1, 2)) / 2),  # the estimator uses no more
@@ -336,33 +277,25 @@ def combine(shares: Sequence[Share]) -> Share:
     Parameters
     ----------
     shares : sequence of Share
-        Each of other sites of the same study.
+        Each of other sites, of the same study; others are a ValueError.
 
     Returns
     -------
     Share
         With the sums, from which no site's own can be told if they are three or more.
 
-    Raises
-    ------
-    ValueError
-        Shares are of different studies, or two are of the same site.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> from naim3l.federated import Share, combine
-    >>> ones = np.ones((1, 1))
-    >>> def of(site, n_yes):
-    ...     counts = np.array([[n_yes], [50]])
-    ...     return Share(["flu"], {}, {site: 10}, ones[0], counts, counts[0] * 0 + 1, ones)
-    >>> combine([of("south", 20), of("north", 12)]).counts
-    array([[ 32],
-           [100]])
+    See `share`.
     """
     if not shares:
         raise ValueError("there are no shares to combine.")
-    return reduce(Share._plus, sorted(shares, key=lambda of: sorted(of.sites)))
+    first, *others = sorted(shares, key=lambda of: sorted(of.sites))
+    for other in others:
+        if twice := first.sites.keys() & other.sites.keys():
+            raise ValueError(f"site {min(twice)!r} is there twice; combine each site once.")
+        first = first._plus(other)
+    return first
 
 
 def finish(
@@ -378,48 +311,41 @@ def finish(
     ----------
     common : Share
         A result of `combine`, in which the site's own share is.
-    X, y : tables and label tables
+    X, y, estimator, site
         Those of the site's share.
-    estimator : LabelSubspaceRidge
-        As for `share`.
-    site : str
-        Name of the site.
 
     Returns
     -------
     LabelSubspaceRidge
         Fitted.
 
-    Raises
-    ------
-    ValueError
-        The sums are of another study, without the site, or the tables are other ones.
-
     Examples
     --------
-    >>> from naim3l import LabelSubspaceRidge, datasets
-    >>> from naim3l.federated import finish, share
-    >>> data = datasets.make_unpaired(200, n_labels=3, labels_per_row=1, random_state=0)
-    >>> ridge, rows = LabelSubspaceRidge(ridge=1.0), (data.views, data.labels)
-    >>> finish(share(*rows, ridge, site="alone"), *rows, ridge, site="alone").ridge_
-    1.0
+    See `share`.
     """
     if site not in common.sites:
         raise ValueError(f"the sums are of the sites {some(list(common.sites))}, not of {site!r}.")
     min_count = common.sites[site]
     own = share(X, y, estimator, site=site, labels=common.labels, min_count=min_count)
-    others = common._without(own)
-    known = Elsewhere(common.labels, own.left_out, others.counts, others.matrices())
+    others = common._plus(own, -1)
+    n_yes, n_known = others.counts
+    counts = np.concatenate([n_yes, n_known - n_yes, others.n_sites])
+    if (counts < 0).any() or (not others.sites and counts.any()):
+        raise ValueError(
+            f"the tables of site {site!r} are not those of its share: the labels are counted "
+            "differently. Finish with the same tables, or share and combine again."
+        )
+    known = Elsewhere(common.labels, own.left_out, others.counts, others.matrices)
     return fit_at_site(clone(estimator), known, lambda model: model.fit(X, y))
 
 
-def fit_at_site(model: Model, site: Alone, fit: Callable[[Model], Any]) -> Any:
+def fit_at_site(model: Any, site: Alone, fit: Callable[[Any], Any]) -> Any:
     """What ``fit`` of a model returns, which knows meanwhile what a site knows of others."""
-    model._site = site  # type: ignore[attr-defined]
+    model._site = site
     try:
         return fit(model)
     finally:
-        del model._site  # type: ignore[attr-defined]
+        del model._site
 
 
 def read_site(
@@ -433,22 +359,22 @@ def read_site(
         raise ValueError(f"site must be the name of the site, got {site!r}.")
     if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 0:
         raise ValueError(f"min_count must be a whole number of 0 or more, got {min_count!r}.")
-    reader, left_out = clone(model).set_params(decide="sign"), list[str]()
+    model, left_out = clone(model).set_params(decide="sign"), list[str]()
     # For tables in chunks.
     chunks: dict[str, Any] = {"n_folds": 0, "open_checkpoint": lambda facts: None}
     for _ in range(2):
         known = Elsewhere(labels, left_out)
-        problem = fit_at_site(reader, known, lambda of: of._read_training(X, y, **chunks))
+        problem = fit_at_site(model, known, lambda of: of._read_training(X, y, **chunks))
         n_yes, n_known = problem.label_counts.sum(axis=1)
         few = (n_known > 0) & (np.minimum(n_yes, n_known - n_yes) < min_count)
         if not few.any():
             break
-        left_out = [reader.label_names_[k] for k in np.flatnonzero(few)]
+        left_out = [model.label_names_[k] for k in np.flatnonzero(few)]
         warn_user(
             f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; they "
             "take no part here, and are predicted from what other sites know."
         )
-    return problem, list(reader.label_names_), left_out
+    return problem, list(model.label_names_), left_out
 
 
 def triangles(G: Matrix) -> Matrix:

@@ -1,26 +1,24 @@
 """All sites in one process, for tests, notebooks and planning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Barrier, BrokenBarrierError
-from typing import Any
+from typing import Any, NamedTuple
 
 from naim3l._arrays import Arrays
 from naim3l._threads import limited_blas
 from naim3l.estimators.subspace import LabelSubspaceRidge
 from naim3l.federated.rounds import Ask, Exchange, answer, check_parameters, fit_in_rounds
+from naim3l.federated.secure import secured
 from naim3l.federated.shares import MIN_COUNT, Share, combine, finish, share
 
-Bytes = dict[str, list[int]]
 Rows = tuple[Any, Any]  # tables, and label tables
 
 
-@dataclass(frozen=True)
-class Simulation:
+class Simulation(NamedTuple):
     """What sites have learned, and how much each of them has sent and received.
 
     Attributes
@@ -33,20 +31,11 @@ class Simulation:
     Examples
     --------
     See `simulate`.
-
-    >>> from naim3l.federated import Simulation
-    >>> Simulation({}, {"north": [1200, 80]}, {"north": [80, 80]}).n_rounds
-    2
     """
 
     models: dict[str, Any]
-    bytes_sent: Bytes
-    bytes_received: Bytes
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds, in each of which every site sends something and gets the answer."""
-        return max((len(of) for of in self.bytes_sent.values()), default=0)
+    bytes_sent: dict[str, list[int]]
+    bytes_received: dict[str, list[int]]
 
 
 def simulate(
@@ -55,6 +44,7 @@ def simulate(
     *,
     labels: Sequence[str] | None = None,
     min_count: int = MIN_COUNT,
+    secure: bool = False,
 ) -> Simulation:
     """Fit the models of all sites as they would be fitted apart, in this process.
 
@@ -69,6 +59,9 @@ def simulate(
         Unfitted.
     labels, min_count
         As for `share`.
+    secure : bool, default=False
+        Whether the coordinator sees sums only, and nothing of a single site; for `NAIM3L`, with the
+        extra ``federated``. Shares in files are meant to be read by people.
 
     Returns
     -------
@@ -84,7 +77,7 @@ def simulate(
     ...     site: ({view: data.views[view]}, {view: data.labels[view]})
     ...     for site, view in (("north", "view0"), ("south", "view1"))
     ... }
-    >>> simulate(sites, LabelSubspaceRidge(ridge=1.0, random_state=0)).n_rounds
+    >>> len(simulate(sites, LabelSubspaceRidge(ridge=1.0, decide="sign")).bytes_sent["north"])
     1
     >>> found = simulate(sites, NAIM3L(lam=0.4, ridge=1.0))
     >>> found.models["north"].converged_, max(found.bytes_sent["north"])
@@ -92,74 +85,56 @@ def simulate(
     """
     if not sites:
         raise ValueError("there are no sites.")
+    agreed: dict[str, Any] = {"labels": labels, "min_count": min_count}
     with limited_blas():  # also while threads of several sites end in any order
-        agreed: dict[str, Any] = {"labels": labels, "min_count": min_count}
-        if isinstance(estimator, LabelSubspaceRidge):
-            return _by_files(sites, partial(share, estimator=estimator, **agreed), estimator)
-        check_parameters(estimator)
-        return _in_rounds(sites, partial(fit_in_rounds, estimator=estimator, **agreed))
+        if not isinstance(estimator, LabelSubspaceRidge):
+            check_parameters(estimator)
+            return _in_rounds(sites, partial(fit_in_rounds, estimator=estimator, **agreed), secure)
+        if secure:
+            raise ValueError("secure sums are for NAIM3L; shares in files are read by people.")
+        return _by_files(sites, estimator, agreed)
 
 
-def _by_files(sites: Mapping[str, Rows], share: Any, estimator: Any) -> Simulation:
+def _by_files(sites: Mapping[str, Rows], estimator: Any, agreed: Any) -> Simulation:
     with TemporaryDirectory() as folder:
         paths = {site: Path(folder) / f"{i}.share" for i, site in enumerate(sites)}
         for site, rows in sites.items():
-            share(*rows, site=site).save(paths[site])
+            share(*rows, estimator, site=site, **agreed).save(paths[site])
         common = Path(folder) / "common.share"
         combine([Share.load(path) for path in paths.values()]).save(common)
+        sums, size = Share.load(common), common.stat().st_size
         sent = {site: [path.stat().st_size] for site, path in paths.items()}
-        received = {site: [common.stat().st_size] for site in sites}
-        models = {
-            site: finish(Share.load(common), *rows, estimator, site=site)
-            for site, rows in sites.items()
-        }
-    return Simulation(models, sent, received)
+    models = {site: finish(sums, *rows, estimator, site=site) for site, rows in sites.items()}
+    return Simulation(models, sent, {site: [size] for site in sites})
 
 
-def _in_rounds(sites: Mapping[str, Rows], fit_in_rounds: Any) -> Simulation:
-    meeting = _Meeting(list(sites))
+def _in_rounds(sites: Mapping[str, Rows], fit: Callable[..., Any], secure: bool) -> Simulation:
+    """Every site is a thread; the last that asks for something computes the answer to all."""
+    asks, arrays, found = dict[str, Ask](), dict[str, Arrays](), Simulation({}, {}, {})
+    answers: list[Arrays] = []
+    barrier = Barrier(len(sites), lambda: answers.append(answer(asks, arrays)))
 
-    def fit(site: str) -> Any:
+    def exchange(site: str, ask: Ask, own: Arrays) -> Arrays:
+        asks[site], arrays[site] = ask, own
+        barrier.wait()
+        for sizes, sent in ((found.bytes_sent, own), (found.bytes_received, answers[-1])):
+            sizes.setdefault(site, []).append(sum(array.nbytes for array in sent.values()))
+        return answers[-1]
+
+    exchanges: dict[str, Exchange] = {site: partial(exchange, site) for site in sites}
+    if secure:
+        exchanges = secured(exchanges)
+
+    def fit_site(site: str) -> None:
         try:
-            return fit_in_rounds(*sites[site], exchange=meeting.exchange_of(site), site=site)
+            found.models[site] = fit(*sites[site], exchange=exchanges[site], site=site)
         except BaseException:
-            meeting.barrier.abort()  # otherwise the others would wait for it
+            barrier.abort()  # otherwise the others would wait for it
             raise
 
     with ThreadPoolExecutor(len(sites)) as pool:
-        fits = {site: pool.submit(fit, site) for site in sites}
-    errors = [of.exception() for of in fits.values()]
-    causes = [error for error in errors if not isinstance(error, BrokenBarrierError | None)]
-    for error in causes:
-        raise error
-    models = {site: of.result() for site, of in fits.items()}
-    return Simulation(models, meeting.sent, meeting.received)
-
-
-class _Meeting:
-    """A coordinator in the memory of the process, and the threads of the sites that wait for it."""
-
-    def __init__(self, sites: list[str]) -> None:
-        self.barrier = Barrier(len(sites), self._answer)
-        self.asks, self.arrays = dict[str, Ask](), dict[str, Arrays]()
-        self.sent: Bytes = {site: [] for site in sites}
-        self.received: Bytes = {site: [] for site in sites}
-        self.answer: Arrays = {}
-
-    def exchange_of(self, site: str) -> Exchange:
-        def exchange(ask: Ask, arrays: Arrays) -> Arrays:
-            self.asks[site], self.arrays[site] = ask, arrays
-            self.barrier.wait()
-            found = self.answer
-            self.sent[site].append(_size(arrays))
-            self.received[site].append(_size(found))
-            return found
-
-        return exchange
-
-    def _answer(self) -> None:
-        self.answer = answer(self.asks, self.arrays)
-
-
-def _size(arrays: Arrays) -> int:
-    return sum(array.nbytes for array in arrays.values())
+        errors = [of.exception() for of in [pool.submit(fit_site, site) for site in sites]]
+    for error in errors:
+        if not isinstance(error, BrokenBarrierError | None):
+            raise error
+    return found
