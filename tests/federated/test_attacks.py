@@ -93,7 +93,7 @@ def test_in_one_round_it_does_too_relative_to_the_mean():
     assert_allclose(products[2], 2 * (scores[0] - scores.mean(axis=0)), atol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore:.*take no part")
+@pytest.mark.filterwarnings("ignore:.*nothing is said of them")
 def test_not_with_a_minimum_count(traffic, blocks):
     sites = make_sites(label2=1)
     products = share(*sites["site0"], RIDGE, site="site0").matrices[1.0]

@@ -97,6 +97,24 @@ def test_few_yes_or_no_take_no_part(sites):
     assert share(X, {"a": rare}, RIDGE, site="a", min_count=9).left_out == []
 
 
+@pytest.mark.filterwarnings("ignore:.*nothing is said of them")
+def test_a_site_learns_rare_labels_from_its_own_rows(sites):
+    """Its weights are those of a fit in which only others do not know their rare labels."""
+    sites = {site: sites[site] for site in "ac"}
+    for site, (_, y) in sites.items():
+        first = np.arange(len(y[site])) < 5
+        y = {site: y[site].assign(dx1=first.astype(float))}
+        sites[site] = sites[site][0], y
+    X = {site: X[site] for site, (X, _) in sites.items()}
+    Y = {site: y[site] for site, (_, y) in sites.items()}
+    common = combine(share_all(sites))
+    assert common.left_out == ["dx1"]
+    for own, other in ("ac", "ca"):
+        central = RIDGE.fit(X, Y | {other: Y[other].assign(dx1=np.nan)}).coef_[own]
+        found = finish(common, *sites[own], RIDGE, site=own).coef_[own]
+        assert_allclose(found, central, atol=1e-10)
+
+
 def test_parameters_are_chosen_at_each_site_on_its_own_held_out_rows(sites):
     """With the sums of the others: shrinkage is judged in the space that all sites share."""
     auto = LabelSubspaceRidge(random_state=0)

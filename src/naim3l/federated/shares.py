@@ -303,9 +303,10 @@ def finish(
 ) -> LabelSubspaceRidge:
     """The model of a site, fitted to its own tables and the sums of all sites.
 
-    Weights are those of one fit of the estimator to the tables of all sites, if ridge and shrinkage
-    are given. If they are "auto", each site chooses them for itself, on its own held-out rows;
-    decisions and probabilities are learned from these in any case.
+    Weights are those of one fit of the estimator to the tables of all sites, without labels that
+    are too rare at another site, if ridge and shrinkage are given. If they are "auto", each site
+    chooses them for itself, on its own held-out rows; decisions and probabilities are learned from
+    these in any case.
 
     Parameters
     ----------
@@ -335,7 +336,8 @@ def finish(
             f"the tables of site {site!r} are not those of its share: the labels are counted "
             "differently. Finish with the same tables, or share and combine again."
         )
-    known = Elsewhere(common.labels, own.left_out, others.counts, others.matrices)
+    # Labels that are too rare to be shared are learned from the own rows all the same.
+    known = Elsewhere(common.labels, (), others.counts, others.matrices)
     return fit_at_site(clone(estimator), known, lambda model: model.fit(X, y))
 
 
@@ -371,8 +373,8 @@ def read_site(
             break
         left_out = [model.label_names_[k] for k in np.flatnonzero(few)]
         warn_user(
-            f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; they "
-            "take no part here, and are predicted from what other sites know."
+            f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; "
+            "nothing is said of them to other sites."
         )
     return problem, list(model.label_names_), left_out
 
