@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from naim3l import NAIM3L, LabelSubspaceRidge
+from naim3l import NAIM3L, DataWarning, LabelSubspaceRidge
 from naim3l.datasets import make_unpaired
 from naim3l.federated import simulate
 from naim3l.federated.rounds import SHRINK, Ask, answer
@@ -86,6 +86,14 @@ def test_an_error_at_one_site_ends_the_others(sites):
     broken = {"north": sites["north"], "south": ({v: A * np.inf for v, A in X.items()}, y)}
     with pytest.raises(ValueError, match="infin"), np.errstate(invalid="ignore"):
         simulate(broken, MODEL)
+
+
+def test_a_label_that_takes_part_nowhere_is_named(sites):
+    rare = {}
+    for site, (X, y) in sites.items():
+        rare[site] = X, {v: np.where(np.arange(4) == 1, np.nan, Y) for v, Y in y.items()}
+    with pytest.warns(DataWarning, match="labels 'label1' take part at no site"):
+        simulate(rare, MODEL, min_count=0)
 
 
 def test_models_that_cannot_be_fitted_in_rounds_are_refused(sites):

@@ -15,6 +15,8 @@ import numpy as np
 from sklearn.base import clone
 
 from naim3l._arrays import Arrays, Matrix
+from naim3l._text import some
+from naim3l._warnings import warn_user
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.federated.secure import reveal
 from naim3l.federated.shares import (
@@ -140,6 +142,12 @@ class InRounds(Elsewhere):
     def settle(self, problem: Any) -> None:
         own = problem.label_counts.sum(axis=1)
         total = self.exchange(Ask("counts"), {"counts": own.astype(float)})["counts"]
+        if not total[1].all():
+            nowhere = np.array(self.labels)[total[1] == 0].tolist()
+            warn_user(
+                f"labels {some(nowhere)} take part at no site, and their scores carry no "
+                "information: leave them out of the study, or lower the minimum count."
+            )
         problem.settle(np.rint(total).astype(np.int64) - own)
 
     def in_form(self, problem: Any) -> SiteProblem:
@@ -169,7 +177,7 @@ def fit_in_rounds(
     agreed = {name: getattr(model, name) for name in AGREED}
     study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
     exchange(Ask(f"study {study}"), {"sites": np.ones(1)})
-    fit_at_site(model, InRounds(labels, left_out, exchange), lambda of: of.fit(X, y))
+    fit_at_site(model, InRounds(names, left_out, exchange), lambda of: of.fit(X, y))
     exchange(Ask("the end"), {"sites": np.ones(1)})
     return model
 
