@@ -8,7 +8,7 @@ from naim3l import NAIM3L, LabelSubspaceRidge, PerViewRidge
 from naim3l.datasets import make_unpaired
 from naim3l.federated import combine, share, simulate, simulation
 from naim3l.federated.rounds import SHRINK, SiteProblem
-from naim3l.federated.shares import symmetric
+from naim3l.federated.triangles import symmetric
 
 RIDGE, ROUNDS = LabelSubspaceRidge(ridge=1.0, shrinkage=0.7), NAIM3L(lam=0.4, ridge=1.0)
 N_LABELS = 6

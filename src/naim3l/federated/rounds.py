@@ -19,14 +19,8 @@ from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.federated.secure import reveal
-from naim3l.federated.shares import (
-    MIN_COUNT,
-    Elsewhere,
-    fit_at_site,
-    read_site,
-    symmetric,
-    triangles,
-)
+from naim3l.federated.shares import MIN_COUNT, Elsewhere, fit_at_site, read_site
+from naim3l.federated.triangles import symmetric, triangles
 from naim3l.files.checkpoint import fingerprint
 from naim3l.problem.cost_model import choose_form
 from naim3l.problem.statistics_problem import StatisticsProblem
@@ -77,13 +71,12 @@ class SiteProblem(StatisticsProblem):
     def __init__(self, own: StatisticsProblem, exchange: Exchange) -> None:
         super().__init__(own.views, fit_intercept=own.fit_intercept, rows=own.rows)
         self.rotations, self.exchange = own.rotations, exchange
-        sizes = [rows.stop - rows.start for rows in self.label_slices]
-        positive = {"positive": np.array([n > 0 for n in sizes], dtype=float)}
-        positive["n_positives"] = np.array(float(own.n_positives))
-        found = exchange(Ask("positives"), positive)
+        heights = np.array([float(rows.stop - rows.start) for rows in self.label_slices])
+        sizes = {"heights": heights, "n_positives": np.array(float(own.n_positives))}
+        found = exchange(Ask("sizes"), sizes)
         self._n_positives = int(found["n_positives"])
         # Nothing is sent for labels that are nowhere positive.
-        self.seen = np.flatnonzero(found["positive"])
+        self.seen = np.flatnonzero(found["heights"])
 
     @property
     def n_positives(self) -> int:
@@ -114,13 +107,7 @@ def _(problem: SiteProblem, A: Matrix, threshold: float) -> tuple[Matrix, float 
 
 @shrink_relaxed.register
 def _(
-    problem: SiteProblem,
-    B: Matrix,
-    Z: Matrix,
-    scores: Matrix,
-    factors: Any,
-    threshold: Any,
-    *_: Any,
+    problem: SiteProblem, B: Any, Z: Any, scores: Matrix, factors: Any, threshold: Any, *_: Any
 ) -> tuple[Matrix, Matrix, float, float, bool]:
     B = factors[0] * B + factors[1] * Z + factors[2] * scores
     Z = shrink_labels(problem, B, threshold)[0]
