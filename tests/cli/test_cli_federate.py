@@ -1,6 +1,7 @@
 """From settings to shares, sums and models, with every number in words."""
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -105,6 +106,14 @@ def test_pairs_of_many_labels_are_shown_when_asked_for(folder):
     )
     assert "210 further numbers" in done("inspect", "big.share")
     assert "209.5" in done("inspect", "big.share", "--all")
+
+
+def test_other_files_are_inspected_as_models(folder):
+    """A pipe is not waited for."""
+    os.mkfifo("pipe.share")
+    (folder / "text.share").write_text("no archive")
+    assert "not a regular file" in failed("inspect", "pipe.share")
+    assert "text.share" in failed("inspect", "text.share")
 
 
 def test_errors_name_the_file_and_nothing_is_written(folder):

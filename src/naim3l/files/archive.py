@@ -221,6 +221,8 @@ class Archive:
 
 def format_of(path: Path_) -> Any:
     """Format that an archive states, of which nothing else is checked; None of other files."""
+    if not os.path.isfile(path):  # opening a pipe would wait for a writer
+        return None
     with suppress(Refusal), open(path, "rb") as file:
         zipped = open_zip(file, os.path.getsize(path))
         return parse_json(read_member(zipped, DOCUMENT)).get("format")
