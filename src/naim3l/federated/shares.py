@@ -283,7 +283,7 @@ def combine(shares: Sequence[Share]) -> Share:
     Returns
     -------
     Share
-        With the sums, from which no site's own can be told if they are three or more.
+        With the sums. Of three sites or more, none can tell by itself those of another.
 
     Examples
     --------
