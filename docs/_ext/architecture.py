@@ -11,6 +11,7 @@ PURPOSES = {
     "extend": "names for packages that add methods, such as naim3l-bench",
     "report": "numbers about a model, then the page",
     "explain": "what a model has learned",
+    "federated": "sites that share nothing but sums over labels",
     "deep": "the same model with networks",
     "estimators": "NAIM3L, NAIM3LCV, and the methods beside them",
     "datasets": "yeast, generated data, the paper's protocol of missing data",

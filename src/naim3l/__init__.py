@@ -36,7 +36,9 @@ __all__ += [
 __all__ += ["evaluate", "fuse", "inspect_file", "join_views", "load"]
 
 # Also public; other modules may change without notice.
-_PUBLIC_MODULES = ("datasets", "deep", "estimators", "explain", "extend", "metrics", "report")
+_PUBLIC_MODULES = (
+    *("datasets", "deep", "estimators", "explain", "extend", "federated", "metrics", "report"),
+)
 # Imported on first access: scikit-learn takes seconds, and before that the command line must be
 # able to print help and to be stopped.
 _HOMES = {

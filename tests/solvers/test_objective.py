@@ -29,7 +29,7 @@ def test_parts_add_up_and_absent_terms_are_zero(case):
     assert (record["low_rank"] == 0) == (not objective.low_rank)
     assert (record["high_rank"] == 0) == (not objective.high_rank)
     assert (record["ridge"] == 0) == (objective.ridge == 0)
-    assert objective.parts(W, loss=record["loss"])["objective"] == total
+    assert objective.parts(W, fit=(record["loss"], record["ridge"]))["objective"] == total
 
 
 def test_its_slopes_are_those_of_the_gradient(case, rng):

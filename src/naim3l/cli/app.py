@@ -113,10 +113,17 @@ def _options(version: Annotated[bool, _Version] = False) -> None:
     pass
 
 
-def add_commands(*commands: Callable[..., None]) -> None:
+def add_commands(*commands: Callable[..., None], to: typer.Typer = app) -> None:
     """Add commands to the program, in the order in which users need them."""
     for command in commands:
-        app.command(cls=_Command, help=_reflowed(command.__doc__ or ""))(command)
+        to.command(cls=_Command, help=_reflowed(command.__doc__ or ""))(command)
+
+
+def add_group(help: str, *commands: Callable[..., None], name: str) -> None:
+    """Add commands of one subject to the program, under its name."""
+    group = typer.Typer(cls=_Group, help=_reflowed(help), no_args_is_help=True)
+    add_commands(*commands, to=group)
+    app.add_typer(group, name=name)
 
 
 @contextmanager

@@ -1,7 +1,10 @@
 """``naim3l inspect``: what a model file contains."""
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from naim3l._text import some
 from naim3l.cli import options
@@ -11,18 +14,28 @@ from naim3l.cli.options import print_json
 DASH = "–"
 
 
-def inspect(model: options.Model, as_json: options.AsJson = False) -> None:
+File: Any = Annotated[Path, typer.Argument(help="Model file, or share of a site.")]
+
+
+def inspect(model: File, every: options.All = False, as_json: options.AsJson = False) -> None:
     """Show what a model file contains, without loading the model.
 
-    --json prints the whole description: everything that was learned, except for arrays.
+    --json prints the whole description: everything that was learned, except for arrays. Of a
+    share, which 'naim3l federate' writes, every number is shown; pairs of labels with --all.
 
     Example: naim3l inspect model.naim3l
     """
     with report_errors():
+        from naim3l.cli.federate import print_share
         from naim3l.estimators.saved import inspect_file
+        from naim3l.federated.shares import FORMAT
+        from naim3l.files.archive import format_of
         from naim3l.files.tables import check_file
 
         check_file(model)
+        if format_of(model) == FORMAT:
+            print_share(model, every=every, as_json=as_json)
+            return
         about = inspect_file(model)
         try:  # of which nothing is checked
             facts, views, columns = _describe(about)

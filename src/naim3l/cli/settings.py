@@ -32,7 +32,10 @@ _OF_MODEL = {model: set(model().get_params(deep=False)) for model in (NAIM3L, NA
 _PARAMETERS = set.union(*_OF_MODEL.values()) - _OTHERS
 # Keys of the tables of the settings, and the types of their values.
 _TOP_KEYS: dict[str, Any] = {"views": dict, "labels": dict, "model": dict, "output": str}
-_TOP_KEYS["titles"] = (dict, str)
+_TOP_KEYS |= {"titles": (dict, str), "federated": dict}
+# Of a site; numbers are checked by the estimator.
+_FEDERATED_KEYS = {"site": str, "labels": list, "ridge": object, "shrinkage": object}
+_FEDERATED_KEYS["minimum_count"] = object
 _VIEW_KEYS: dict[str, Any] = dict.fromkeys(("source", "id", "labels_file"), str) | dict.fromkeys(
     ("labels", "features", "text", "ignore"), list
 )
@@ -79,6 +82,7 @@ class Settings:
     model: dict[str, Any] = field(default_factory=dict)  # with keys of `MODEL_KEYS`
     output: str | None = None  # path of the fitted model
     titles: str | dict[str, str] = field(default_factory=dict)  # a file, or titles by name
+    federated: dict[str, Any] = field(default_factory=dict)  # with keys of `_FEDERATED_KEYS`
 
     def files(self, *others: Path | None) -> list[Path]:
         """Files that are read, and others if given."""
@@ -193,14 +197,15 @@ def read_settings(path: Path, given: Mapping[str, Any] | None = None) -> Setting
     except (ValueError, RecursionError) as error:  # TOMLDecodeError has the line
         raise ReadError(f"{where}: not TOML in UTF-8: {error}") from error
     _check(stored, _TOP_KEYS, where, "")
-    views, labels, model, titles = (
-        stored.get(key, {}) for key in ("views", "labels", "model", "titles")
+    views, labels, model, titles, federated = (
+        stored.get(key, {}) for key in ("views", "labels", "model", "titles", "federated")
     )
     if not views:
         raise ReadError(f"{where}: no view; add a table [views.NAME] with a key source.")
     _check(views, dict.fromkeys(views, dict), where, "views.")
     _check(labels, _LABEL_KEYS, where, "labels.")
     _check(model, MODEL_KEYS, where, "model.")
+    _check(federated, _FEDERATED_KEYS, where, "federated.")
     if isinstance(titles, dict):
         _check(titles, dict.fromkeys(titles, str), where, "titles.")
     options = model | (given or {})
@@ -219,6 +224,7 @@ def read_settings(path: Path, given: Mapping[str, Any] | None = None) -> Setting
         options,
         _moved(stored["output"], folder) if "output" in stored else None,
         _moved(titles, folder) if isinstance(titles, str) else titles,
+        federated,
     )
 
 

@@ -40,7 +40,7 @@ from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
 from naim3l.estimators.saved import PARAMETER, save, storable
 from naim3l.estimators.shared import SharedFit, SharedModel
-from naim3l.estimators.training import read_training
+from naim3l.estimators.training import Alone, read_training
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, accepts_missing
 from naim3l.features.kernels import AUTO, KernelMap
 from naim3l.features.survey import TEXT
@@ -796,6 +796,7 @@ class ViewModel(ViewPredictor):
     random_state: Any = None
 
     _spec_type: ClassVar[Any] = FeatureSpec
+    _site: ClassVar[Any] = Alone()
     _held_out: ClassVar[Any] = None  # a list while held-out scores are wanted
     _borrows: ClassVar[bool] = True  # whether tables tell each other about labels that they lack
 

@@ -29,7 +29,7 @@ from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Flag, Nested, Number, Plain, Sometimes, Whole
 from naim3l.input.sources import any_chunked
-from naim3l.problem.cost_model import choose_form, move_to, refuse_chunks
+from naim3l.problem.cost_model import move_to, refuse_chunks
 from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
 from naim3l.solvers.objective import Objective
 
@@ -441,7 +441,7 @@ class NAIM3L(CoupledModel):
         """The objective, in the form that the solver works on."""
         low_rank, high_rank = VARIANTS[self.variant]
         ridge, paper = self.ridge, self.solver == "paper"
-        form = problem.as_rows() if paper else choose_form(move_to(problem, self.device))
+        form = problem.as_rows() if paper else self._site.in_form(move_to(problem, self.device))
         if ridge == AUTO:
             ridge = form.bounding_ridge(self.lam) if high_rank and not paper else 0.0
         return Objective(form, float(self.lam), low_rank, high_rank, float(ridge))

@@ -1,7 +1,8 @@
 """Ridge regressions of labels with several parameters, and what these reach on held-out folds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ RIDGES = (0.1, 1.0, 10.0, 100.0)
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 MOST_SHRINKAGE = 1e6
 Pair = tuple[float, float]  # ridge and shrinkage
+NOTHING: Mapping[float, Matrix] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -116,14 +118,15 @@ class RidgeFits:
         metric: str,
         pairs: Sequence[Pair],
         advance: Callable[[], Any] = lambda: None,
+        elsewhere: Mapping[float, Matrix] = NOTHING,
     ) -> "RidgeFits":
-        """Fits of all pairs; ``advance`` is called after each fold."""
+        """Fits of all pairs, as by `fit_pairs`; ``advance`` is called after each fold."""
         rows, all_hidden = folds.rows, [folds.hidden(fold) for fold in range(len(folds))]
         if all_hidden:
             metric = held_out.choose_metric(metric, map(rows.truth_of, all_hidden))
         fits, values = [], np.empty((len(folds), len(pairs)))
         for fold, hidden in enumerate(all_hidden):
-            fits.append(fit_pairs(folds.without(fold), rates, pairs))
+            fits.append(fit_pairs(folds.without(fold), rates, pairs, elsewhere))
             for i, pair in enumerate(pairs):
                 values[fold, i] = held_out.hidden_metric(rows, hidden, fits[-1](pair), metric)
             advance()
@@ -148,11 +151,22 @@ class RidgeFits:
         return chosen, [fit(chosen) for fit in fits], alone
 
 
-def fit_pairs(problem: Any, rates: Matrix, pairs: Sequence[Pair]) -> Callable[[Pair], Matrix]:
-    """Weights (n_weights, n_labels) of a problem by pair; ridges are solved for together."""
+def fit_pairs(
+    problem: Any,
+    rates: Matrix,
+    pairs: Sequence[Pair],
+    elsewhere: Mapping[float, Matrix] = NOTHING,
+) -> Callable[[Pair], Matrix]:
+    """Weights (n_weights, n_labels) of a problem by pair; ridges are solved for together.
+
+    ``elsewhere`` are results of `label_products` at other sites, by ridge.
+    """
     ridges = list(dict.fromkeys(ridge for ridge, _ in pairs))
     solutions = dict(zip(ridges, problem.ridge_solutions(ridges), strict=True))
-    spaces = {r: LabelSpace.of(label_products(problem, W), rates) for r, W in solutions.items()}
+    spaces = {
+        ridge: LabelSpace.of(label_products(problem, W) + elsewhere.get(ridge, 0.0), rates)
+        for ridge, W in solutions.items()
+    }
 
     def fit(pair: Pair) -> Matrix:
         ridge, shrinkage = pair

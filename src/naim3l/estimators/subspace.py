@@ -139,12 +139,12 @@ feature_names_in_
             raise TypeError("soft_labels needs tables in memory; of chunks, it must be 0.")
         chunks: dict[str, Any] = {"n_folds": N_FOLDS, "open_checkpoint": lambda facts: None}
         problem = self._read_training(X, y, decisions, **chunks).rotated()
-        rates, fits = problem.base_rates, list[Matrix]()
+        rates, fits, elsewhere = self.base_rates_, list[Matrix](), self._site.products
         pairs = all_pairs(self.ridge, self.shrinkage)
         pair, folds = pairs[0], self._hold_out(problem, N_FOLDS)
         if len(pairs) > 1 or decisions._learn or self.soft_labels:
             with progress_bar("ridges", N_FOLDS, shown=self.verbose > 0) as advance:
-                found = RidgeFits.of(folds, rates, self.metric, pairs, advance)
+                found = RidgeFits.of(folds, rates, self.metric, pairs, advance, elsewhere)
             if len(pairs) > 1 and np.isnan(found.values).all():
                 raise ValueError(
                     f"metric {found.metric!r} is undefined on the held-out rows: too few labels "
@@ -152,7 +152,7 @@ feature_names_in_
                 )
             self.metric_ = found.metric
             pair, fits, _ = found.best([shrinkage for _, shrinkage in pairs])
-        W = fit_pairs(problem.whole, rates, [pair])(pair)
+        W = fit_pairs(problem.whole, rates, [pair], elsewhere)(pair)
         if self.soft_labels:
             W, fits = self._fit_softly(problem, folds, fits, W, pair)
         self.ridge_, self.shrinkage_ = pair

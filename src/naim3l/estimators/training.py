@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ from naim3l.input.labels import (
 )
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
-from naim3l.problem.cost_model import refuse_statistics
+from naim3l.problem.cost_model import choose_form, refuse_statistics
 from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sampled import SampledProblem
 from naim3l.problem.sampling import ALL_BITS, OF_IDS, RowSample, deal_keys, fold_keys, repeated
@@ -57,6 +58,28 @@ COMMON = "shared columns of "  # before the name of a view, of the sums over the
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
 ByView = Mapping[str, Any]
+ByPosition = Mapping[str, list[int | None]]
+
+
+class Alone:
+    """What a fit is told of other sites, whose rows it never sees: here there are none.
+
+    `naim3l.federated` has the sites that take part in a study.
+    """
+
+    several = False  # whether labels may be known at other sites only
+    products: Mapping[float, Any] = MappingProxyType({})  # sums of `label_products` by ridge
+
+    def place_labels(self, labels: list[str], positions: ByPosition) -> tuple[list[str], Any]:
+        """Labels of the study, and their positions in each own table, None if not used there."""
+        return labels, positions
+
+    def settle(self, problem: Any) -> None:
+        """Tell a problem how often labels are known elsewhere."""
+
+    def in_form(self, problem: Any) -> Any:
+        """The problem on which solver "fast" works."""
+        return choose_form(problem)
 
 
 def today() -> str:
@@ -291,10 +314,11 @@ class Training:
         self.decoders: dict[str, LabelDecoder] = {}  # by table, as the rest
         self.lengths: dict[str, list[int]] = {}  # rows of each part
         metas = {name: table.labels for name, table in self.tables.items()}
-        self.names.labels, self.positions = match_labels(
+        labels, positions = match_labels(
             {name: batch.columns for name, batch in metas.items() if batch is not None},
             {name: batch.shape[1] for name, batch in metas.items() if batch is not None},
         )
+        self.names.labels, self.positions = self.model._site.place_labels(labels, positions)
         self.names.labels_named = any(b.columns for b in metas.values() if b is not None)
         self.names.one_column = all(table.one_column for table in self.tables.values())
         self.names.warn_of_labels_among_features()
@@ -411,7 +435,7 @@ class Training:
             samples = np.concatenate([np.flatnonzero(rows) for rows in present.values()])
             RowsWithout.of(np.flatnonzero(~np.any(list(present.values()), axis=0))).warn()
         seen: Any = {view: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for view, Y in known.items()}
-        check_seen(seen, self.names.labels, wide=self.names.wide)
+        self._check_seen(seen)
         features = [X for _, X, _ in fitted.values()]
         options = {"names": self.names.views, "samples": samples, **self._options}
         problem = Problem(features, list(known.values()), groups=groups, **options)
@@ -420,6 +444,10 @@ class Training:
             problem.shared = self._shared_rows(self.shared, rows)
         self._keep_rates(problem)
         return problem
+
+    def _check_seen(self, seen: Any) -> None:
+        several = self.model._site.several
+        check_seen(seen, self.names.labels, wide=self.names.wide, several=several)
 
     def _groups(self, present: Mapping[str, Mask]) -> NDArray[np.intp] | None:
         """Group of each stacked row by its id; None if all ids differ."""
@@ -441,6 +469,7 @@ class Training:
 
     def _keep_rates(self, problem: Problem | SampledProblem) -> None:
         """Set the shares of positives of each label, in all views and by view."""
+        self.model._site.settle(problem)
         self.model.base_rates_ = problem.base_rates
         self.model.view_rates_ = dict(zip(self.names.blocks, problem.table_rates, strict=True))
 
@@ -489,7 +518,7 @@ class ChunkedTraining(Training):
         n_yes = {view: of.n_positives.sum(axis=0) for view, of in counts.items()}
         n_known = {view: of.n_known.sum(axis=0) for view, of in counts.items()}
         seen = {view: (n_yes[view] > 0, n_known[view] > n_yes[view]) for view in names.views}
-        check_seen(seen, names.labels, wide=names.wide)
+        self._check_seen(seen)
         problem = SampledProblem(
             [found[view][0] for view in names.views],
             [found[view][1] for view in names.views],

@@ -17,7 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
@@ -217,6 +217,16 @@ class Archive:
         require(missing or name in self._unread, f"it refers to {name} twice.")
         self._unread.pop(name, None)
         return name
+
+
+def format_of(path: Path_) -> Any:
+    """Format that an archive states, of which nothing else is checked; None of other files."""
+    if not os.path.isfile(path):  # opening a pipe would wait for a writer
+        return None
+    with suppress(Refusal), open(path, "rb") as file:
+        zipped = open_zip(file, os.path.getsize(path))
+        return parse_json(read_member(zipped, DOCUMENT)).get("format")
+    return None
 
 
 @contextmanager

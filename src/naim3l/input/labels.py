@@ -371,12 +371,17 @@ def match_labels(
 
 
 def check_seen(
-    seen: Mapping[str, tuple[Mask, Mask]], names: Sequence[str], *, wide: bool = False
+    seen: Mapping[str, tuple[Mask, Mask]],
+    names: Sequence[str],
+    *,
+    wide: bool = False,
+    several: bool = False,
 ) -> None:
     """Refuse views without information; warn of labels that cannot be learned.
 
     ``seen`` tells of each view whether each label is yes in some row, and no in some. Views of a
-    wide table share samples, so a label may be yes in one and no in another.
+    wide table share samples, so a label may be yes in one and no in another. Where ``several``
+    sites take part, labels may be learned from others.
     """
     for view, (yes, no) in seen.items():
         if not yes.any():
@@ -384,6 +389,8 @@ def check_seen(
                 f"view {view!r}: no label is observed {'positive ' if no.any() else ''}in it, so "
                 "nothing ties it to the other views; leave the view out, or give it some positives."
             )
+    if several:
+        return
     positive, negative = (np.any(of_views, axis=0) for of_views in zip(*seen.values(), strict=True))
     both = np.any([yes & no for yes, no in seen.values()], axis=0)
     little = "carry little or no information"

@@ -112,6 +112,16 @@ class BaseProblem(ABC):
             mask[[weights.stop - 1 for weights in self.weight_slices]] = ~self.known_labels
         return mask
 
+    # Sums over all sites that take part in a fit; here there are no others.
+
+    def add_up(self, *numbers: float) -> Sequence[float]:
+        """Sums of numbers, such as squared norms, of which each site has its own."""
+        return numbers
+
+    def add_gram(self, K: Matrix) -> Matrix:
+        """Sum of symmetric matrices (n_labels, n_labels)."""
+        return K
+
     # Products.
 
     def asarray(self, A: Any) -> Any:

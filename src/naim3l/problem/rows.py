@@ -50,15 +50,24 @@ class LabelRates:
 
     ``label_counts`` (2, n_tables, n_labels) are the positive and the known entries of each label in
     each view. For a wide table, they are those of its rows, as if these had one view.
+    ``counts_elsewhere`` (2, n_labels) are those at other sites, if there are any.
     """
 
     label_counts: Any
+    counts_elsewhere: Any = (0, 0)
+
+    def settle(self, counts_elsewhere: NDArray[np.intp]) -> None:
+        """Learn how often labels are known at other sites."""
+        self.counts_elsewhere = counts_elsewhere
+        for rates in ("base_rates", "table_rates"):
+            self.__dict__.pop(rates, None)
 
     @cached_property
     def base_rates(self) -> NDArray[np.float64]:
         """Shares in all tables, (n_labels,); one more positive and negative avoid 0 and 1."""
-        positives, known = self.label_counts
-        return np.asarray((positives.sum(axis=0) + 1) / (known.sum(axis=0) + 2))
+        sums = zip(self.label_counts, self.counts_elsewhere, strict=True)
+        positives, known = (own.sum(axis=0) + elsewhere for own, elsewhere in sums)
+        return np.asarray((positives + 1) / (known + 2))
 
     @cached_property
     def table_rates(self) -> NDArray[np.float64]:
@@ -170,7 +179,7 @@ class Problem(BaseProblem, LabelRates):
         other = Problem(X, [Y], fit_intercept=False, names=self.names, rotations=rotations)
         other.fit_intercept, other.positive_weight = self.fit_intercept, self.positive_weight
         other.samples, other.groups, other.n_threads = self.samples, self.groups, self.n_threads
-        other.shared = self.shared
+        other.shared, other.counts_elsewhere = self.shared, self.counts_elsewhere
         return other
 
     def rotated(self) -> "Problem":

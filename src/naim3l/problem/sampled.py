@@ -53,6 +53,11 @@ class SampledProblem(LabelRates):
         self.sample.base_rates, self.sample.table_rates = self.base_rates, self.table_rates
         self.fold_of = np.concatenate([self._folds_of(v, of) for v, of in enumerate(samples)])
 
+    def settle(self, counts_elsewhere: NDArray[np.intp]) -> None:
+        """Learn how often labels are known at other sites."""
+        super().settle(counts_elsewhere)
+        self.sample.base_rates, self.sample.table_rates = self.base_rates, self.table_rates
+
     @property
     def n_rows(self) -> int:
         """Number of rows of all views, not only of the sample."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -170,8 +171,7 @@ def _is_converged(record: Record, tol: float) -> bool:
 
 def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Record:
     """Make one iteration in place, and return its record."""
-    problem, mu, lam = objective.problem, state.mu, objective.lam
-    W_old, XZ_old = state.W, state.XZ
+    problem, mu, lam, W_old = objective.problem, state.mu, objective.lam, state.W
     right = problem.targets + state.high_rank + mu * (state.XZ - state.XU)
     W = state.W = state.step(right, mu, W_old)
     if not math.isfinite(norm(W)):
@@ -184,16 +184,17 @@ def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Rec
     level = min(tol, LOOSEST)
     slack = STALE / 2 * level * abs(state.outer["objective"]) / lam
     scores_norm, high_rank = objective.high_rank_term(W, slack=slack)
-    residuals = _split(objective, state, n_iter, tol, scores, gradient)
-    worst = state.worst
+    terms = objective.fit_terms(W, loss)
+    residuals, sums = _split(objective, state, n_iter, tol, scores, gradient, terms)
+    worst, linear, dual = state.worst, sums[1], math.sqrt(sums[2])
 
     # Multipliers are lam times matrices of norm 1 at most, so this is below the objective.
-    label_norms = mu * inner(W, state.XU) / lam
-    known: Any = {"loss": loss, "scores_norm": scores_norm}
+    label_norms = mu * sums[0] / lam
+    known: Any = {"fit": sums[3:], "scores_norm": scores_norm}
     least = objective.parts(W, label_norms=label_norms, **known)["objective"]
     scale = abs(least) + lam * scores_norm + 1e-300
     # How far the linear function lies above the concave term, relative to the objective.
-    gap = max(lam * scores_norm - inner(W, state.high_rank), 0.0) / scale
+    gap = max(lam * scores_norm - linear, 0.0) / scale
     followed = math.isfinite(state.follow_below)
     follows = tol > 0 and _follows(state, n_iter, worst)
     # Not at once where following has just upset the residuals.
@@ -216,16 +217,27 @@ def _iterate(objective: Objective, state: State, n_iter: int, tol: float) -> Rec
         state.high_rank, state.touched, state.checked = high_rank, W, outer
     changes = {
         "change": float(namespace_of(W).max(abs(W - W_old))),
-        "dual_residual": mu * norm(state.XZ - XZ_old),
+        "dual_residual": mu * dual,
     }
     return state.outer | residuals | changes | {"concave_gap": gap, "mu": mu, "outer": bool(outer)}
 
 
 def _split(
-    objective: Objective, state: State, n_iter: int, tol: float, scores: Matrix, gradient: Matrix
-) -> Record:
-    """Update Z and the multipliers after a W-step, and return the residuals."""
+    objective: Objective,
+    state: State,
+    n_iter: int,
+    tol: float,
+    scores: Matrix,
+    gradient: Matrix,
+    fit_terms: Sequence[float],
+) -> tuple[Record, Sequence[float]]:
+    """Update Z and the multipliers after a W-step, and return the residuals.
+
+    The second result are sums over all sites of ``<W, sum_k X_k' U_k>``, ``<W, lam X'G>``, the
+    squared change of ``sum_k X_k' Z_k``, and ``fit_terms``.
+    """
     problem, mu, jumps = objective.problem, state.mu, n_iter == N_FIRST + 1
+    XZ_old = state.XZ
     relaxation = FIRST_RELAXATION if n_iter <= N_FIRST else RELAXATION
     relaxation = 1.0 if jumps else relaxation
     # Scaled multipliers (B - Z) / divisor, and the relaxed scores.
@@ -246,15 +258,20 @@ def _split(
         if not primal + size <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
             raise FloatingPointError(_UNBOUNDED_MESSAGE)
         state.XZ = problem.label_scores_transposed(state.Z)
-        state.XU = XB - state.XZ
-        stationarity = objective.stationarity(gradient, mu * state.XU, state.high_rank)
+        state.XU, moved = XB - state.XZ, state.XZ - XZ_old
+        squares = objective.stationarity(gradient, mu * state.XU, state.high_rank)
+        own = inner(state.W, state.XU), inner(state.W, state.high_rank), inner(moved, moved)
+        sums = problem.add_up(primal**2, size**2, *squares, *own, *fit_terms)
+        primal, size = math.sqrt(sums[0]), math.sqrt(sums[1])
+        stationarity = math.sqrt(sums[2] / sums[3])
         # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
         feasibility = primal / max(size, math.sqrt(problem.n_positives))
         state.worst = max(stationarity, feasibility)
         if state.exact or not state.worst < tol:
             break
         factors, accuracy = (1.0, 0.0, 0.0), 0.0  # the same B again: certificates are exact
-    return {"primal_residual": primal, "stationarity": stationarity, "feasibility": feasibility}
+    residuals = {"primal_residual": primal, "feasibility": feasibility}
+    return residuals | {"stationarity": stationarity}, sums[4:]
 
 
 def _check(objective: Objective, state: State) -> None:

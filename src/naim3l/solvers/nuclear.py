@@ -77,6 +77,16 @@ def inverse_root_of_gram(
     return float(_root_sum(K, eigenvalues, None)), T
 
 
+def threshold_of_gram(K: Matrix, threshold: float) -> tuple[Matrix, Matrix]:
+    """``T`` such that ``A @ T`` is the thresholding of ``A``, and `trace_norm`, from ``K = A'A``.
+
+    ``K`` is (..., n, n), and so is ``T``.
+    """
+    eigenvalues, vectors = np.linalg.eigh(K)
+    weights, transposed = _shrinkage(eigenvalues, threshold), np.swapaxes(vectors, -1, -2)
+    return (vectors * weights[..., None, :]) @ transposed, _root_sum(K, eigenvalues, None)
+
+
 def singular_value_threshold(A: Matrix, threshold: float) -> Matrix:
     """Proximal point of ``threshold`` times the trace norm at ``A``.
 
@@ -104,9 +114,14 @@ def threshold_and_basis(A: Matrix, threshold: float) -> tuple[Matrix, Matrix, Ma
     The vectors are the columns of (..., n_shorter, n_shorter).
     """
     eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
-    kept = eigenvalues > threshold**2
-    weights = np.where(kept, 1 - threshold / np.sqrt(np.where(kept, eigenvalues, 1)), 0)
+    weights = _shrinkage(eigenvalues, threshold)
     return _reweight(A, weights, vectors), vectors, _root_sum(A, eigenvalues, None)
+
+
+def _shrinkage(squares: Matrix, threshold: float) -> Matrix:
+    """Factors of singular values, given their squares."""
+    kept = squares > threshold**2
+    return np.where(kept, 1 - threshold / np.sqrt(np.where(kept, squares, 1)), 0)
 
 
 def _reweight(A: Matrix, weights: Matrix, vectors: Matrix) -> Matrix:

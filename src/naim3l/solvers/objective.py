@@ -1,8 +1,9 @@
 """The objective of the model, its terms and its sub-gradient."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from naim3l._arrays import Matrix, inner, namespace_of, norm
+from naim3l._arrays import Matrix, inner, namespace_of
 from naim3l.problem.base import BaseProblem
 from naim3l.solvers.base import Record
 from naim3l.solvers.nuclear import inverse_root_of_gram
@@ -45,15 +46,16 @@ class Objective:
         self,
         W: Matrix,
         *,
-        loss: float | None = None,
+        fit: Sequence[float] | None = None,
         label_scores: Matrix | None = None,
         label_norms: float | None = None,
         scores_norm: float | None = None,
     ) -> Record:
         """``F(W)`` as "objective", and its terms, which include their factors and signs.
 
-        The loss, ``X_k W`` of all labels, the sum of the trace norms of these, and the trace norm
-        of ``XW`` can be given if they are known already.
+        The loss and the ridge term, ``X_k W`` of all labels, the sum of the trace norms of these,
+        and the trace norm of ``XW`` can be given if they are known already; all numbers are those
+        of all sites.
         """
         problem, low_rank, high_rank = self.problem, 0.0, 0.0
         if self.low_rank and label_norms is not None:
@@ -63,11 +65,15 @@ class Objective:
             low_rank = sum_trace_norms(problem, blocks)
         if self.high_rank:
             high_rank = self.high_rank_term(W)[0] if scores_norm is None else scores_norm
-        loss = problem.loss_and_gradient(W)[0] if loss is None else loss
+        loss, ridge = problem.add_up(*self.fit_terms(W)) if fit is None else fit
         low_rank, high_rank = self.lam * low_rank, 0.0 - self.lam * high_rank  # not -0.0
-        ridge = 0.5 * inner(W, self.ridge_gradient(W)) if self.ridge else 0.0
         terms = {"loss": loss, "low_rank": low_rank, "high_rank": high_rank, "ridge": ridge}
         return {"objective": loss + low_rank + high_rank + ridge, **terms}
+
+    def fit_terms(self, W: Matrix, loss: float | None = None) -> tuple[float, float]:
+        """The loss, which can be given, and the ridge term, of the own tables."""
+        loss = self.problem.loss_and_gradient(W)[0] if loss is None else loss
+        return loss, 0.5 * inner(W, self.ridge_gradient(W)) if self.ridge else 0.0
 
     def value(self, W: Matrix) -> float:
         """``F(W)``."""
@@ -90,18 +96,23 @@ class Objective:
             scores_norm, T = inverse_root_of_gram(RW @ RW.T, cutoff=cutoff, slack=slack)
             return scores_norm, self.lam * problem.multiply_blocks(roots, T @ RW)
         XXW = problem.multiply_gram(W)
-        scores_norm, T = inverse_root_of_gram(W.T @ XXW, cutoff=cutoff, slack=slack)
+        K = problem.add_gram(W.T @ XXW)
+        scores_norm, T = inverse_root_of_gram(K, cutoff=cutoff, slack=slack)
         return scores_norm, self.lam * (XXW @ T)
 
     def ridge_gradient(self, W: Matrix) -> Matrix:
         """Gradient of the ridge term, (n_weights, n_labels)."""
         return self.ridge * self.problem.penalised * W
 
-    def stationarity(self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix) -> float:
-        """Norm of the gradient of loss and ridge plus ``sum_k X_k' Lambda_k`` minus ``lam X'G``.
+    def stationarity(
+        self, gradient: Matrix, multipliers: Matrix, high_rank: Matrix
+    ) -> tuple[float, float]:
+        """Squares that add up over sites, the root of whose ratio is the stationarity residual.
 
-        It is relative to that of ``X'(P * Y)``, and certifies a stationary point if each
+        That is the norm of the gradient of loss and ridge plus ``sum_k X_k' Lambda_k`` minus
+        ``lam X'G``, relative to that of ``X'(P * Y)``. It certifies a stationary point if each
         ``Lambda_k`` is lam times a sub-gradient of the trace norm at ``X_k W``, and G one at
         ``XW``, up to feasibility and the concave gap.
         """
-        return norm(gradient + multipliers - high_rank) / norm(self.problem.targets)
+        residual, targets = gradient + multipliers - high_rank, self.problem.targets
+        return inner(residual, residual), inner(targets, targets)

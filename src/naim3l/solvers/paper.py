@@ -109,8 +109,8 @@ def solve_paper(
             norm, high_rank = objective.high_rank_term(W, eigenvalue_cutoff)
             change = max(_max_abs(W - W_old), _max_abs(Z - Z_old))
             dual = np.linalg.norm(problem.label_scores_transposed(Z - Z_old))
-            loss = 0.5 * float(np.vdot(residual, residual))
-            parts = objective.parts(W, loss=loss, label_scores=XW_k, scores_norm=norm)
+            fit = objective.fit_terms(W, 0.5 * float(np.vdot(residual, residual)))
+            parts = objective.parts(W, fit=fit, label_scores=XW_k, scores_norm=norm)
             XW_k -= Z
             record = parts | {
                 "surrogate": parts["objective"] - parts["high_rank"] - linearised,

@@ -1,0 +1,96 @@
+"""Sites apart learn the weights of one fit to all of their tables, however this is done."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from naim3l import NAIM3L, LabelSubspaceRidge
+from naim3l.datasets import make_unpaired
+from naim3l.federated import simulate
+
+LABELS = [f"dx{k}" for k in range(5)]
+MODELS = {
+    "one round": (LabelSubspaceRidge(ridge=2.0, shrinkage=0.6, decide="sign"), 1e-10),
+    "rounds": (NAIM3L(lam=0.5, ridge=1.5), 1e-8),
+    "rounds, low-rank": (NAIM3L(lam=0.5, ridge=1.5, variant="low-rank", tol=1e-7), 1e-8),
+}
+
+
+def make_sites(n_sites, layout):
+    """Tables and label tables by site, with missing labels, and a label that the last lacks.
+
+    "tables apart": each has other columns; "several tables": the first has two; "rows of one
+    table": the same columns everywhere.
+    """
+    n_tables = n_sites + (layout == "several tables")
+    data = make_unpaired(
+        [90 + 10 * v for v in range(n_tables)],
+        n_features=[8 + v for v in range(n_tables)],
+        n_labels=5,
+        missing_labels=0.3,
+        noise=1,
+        random_state=0,
+    )
+    tables = list(zip(data.views.values(), data.labels.values(), strict=True))
+    if layout == "rows of one table":
+        X, Y = tables[-1]
+        parts = np.array_split(np.arange(len(X)), n_sites)
+        tables = [(X[rows], Y[rows]) for rows in parts]
+    frames = [(pd.DataFrame(X).add_prefix("x"), pd.DataFrame(Y, columns=LABELS)) for X, Y in tables]
+    X, Y = frames[-1]
+    frames[-1] = X, Y.drop(columns="dx3")
+    sites = {f"site{i}": {f"table{i}": frame} for i, frame in enumerate(frames[:n_sites])}
+    if layout == "several tables":
+        sites["site0"]["more"] = frames[n_sites]
+    return {
+        site: tuple({view: frame[i] for view, frame in of.items()} for i in range(2))
+        for site, of in sites.items()
+    }
+
+
+def all_tables(sites):
+    X, y = ({view: of for pair in sites.values() for view, of in pair[i].items()} for i in (0, 1))
+    return X, {view: of.reindex(columns=LABELS) for view, of in y.items()}
+
+
+@pytest.mark.filterwarnings("ignore:.*unknown here")
+@pytest.mark.parametrize("layout", ["tables apart", "several tables", "rows of one table"])
+@pytest.mark.parametrize("n_sites", [2, 4])
+@pytest.mark.parametrize("how", MODELS)
+def test_sites_learn_the_weights_of_one_fit(how, n_sites, layout):
+    (model, accuracy), sites = MODELS[how], make_sites(n_sites, layout)
+    X, y = all_tables(sites)
+    central = model.fit(X, y)
+    coef, intercept = central.coef_, central.intercept_
+    found = simulate(sites, model, labels=LABELS, min_count=0)
+    for site, (own, _) in sites.items():
+        mine = found.models[site]
+        assert mine.views_ == list(own) and list(mine.label_names_) == LABELS
+        for view in own:
+            assert_allclose(mine.coef_[view], coef[view], atol=accuracy, rtol=0)
+            assert_allclose(mine.intercept_[view], intercept[view], atol=accuracy, rtol=0)
+
+
+@pytest.mark.dask
+@pytest.mark.filterwarnings("ignore:.*unknown here")
+@pytest.mark.parametrize("how", ["one round", "rounds"])
+def test_chunks_too(how, dd):
+    """One fit to tables in chunks, and sites whose tables are in chunks."""
+    (model, _), sites = MODELS[how], make_sites(2, "tables apart")
+    chunked = {
+        site: tuple(
+            {view: dd.from_pandas(of, npartitions=3) for view, of in part.items()} for part in pair
+        )
+        for site, pair in sites.items()
+    }
+    X, y = all_tables(sites)
+    X, y = (
+        {view: dd.from_pandas(of, npartitions=3) for view, of in part.items()} for part in (X, y)
+    )
+    central = model.fit(X, y).coef_
+    for tables in (sites, chunked):
+        found = simulate(tables, model, labels=LABELS, min_count=0)
+        for site, (own, _) in sites.items():
+            for view in own:
+                assert_allclose(found.models[site].coef_[view], central[view], atol=1e-6)
