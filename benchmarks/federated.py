@@ -59,14 +59,14 @@ def run(name, seed, folder):
     }
     found = {"alone": measure(alone, X_test, Y_test)}
     found["one place"] = measure(dict.fromkeys(X, ridge.fit(X, Y)), X_test, Y_test)
-    for title, model, min_count in (
+    for title, model, minimum_count in (
         ("one round", ridge, 10),
         ("one round, no minimum count", ridge, 0),
         ("NAIM3L in rounds", exact, 10),
         ("NAIM3L in rounds, no minimum count", exact, 0),
     ):
         start = perf_counter()
-        result = simulate(sites, model, min_count=min_count)
+        result = simulate(sites, model, minimum_count=minimum_count)
         sent = next(iter(result.bytes_sent.values()))
         found[title] = measure(result.models, X_test, Y_test)
         found[title] |= {"rounds": len(sent), "bytes": sum(sent), "seconds": perf_counter() - start}

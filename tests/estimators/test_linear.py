@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from naim3l import NAIM3L, NAIM3LCV, Kernel, PerViewLogistic, PerViewRidge, join_views
-from naim3l.estimators import training
+from naim3l.estimators.training import Alone
 from naim3l.problem import rows as problem_rows
 from naim3l.problem.cost_model import choose_form
 from rows_of_wide_views import TABLES
@@ -34,7 +34,7 @@ def fit_both(monkeypatch):
 
     def fit(model, X, Y):
         with monkeypatch.context() as patch:
-            patch.setattr(training, "choose_form", lambda of: choose_form(of, "statistics"))
+            patch.setattr(Alone, "in_form", lambda _, of: choose_form(of, "statistics"))
             rotated = clone(model).fit(X, Y)
             patch.setattr(problem_rows, "is_rotated", lambda X: False)
             return rotated, clone(model).fit(X, Y)

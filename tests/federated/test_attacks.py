@@ -80,7 +80,7 @@ def rows_of_label(blocks, k, n):
 
 
 def test_in_rounds_one_positive_shows_the_scores_of_its_row(traffic, blocks):
-    simulate(make_sites(label2=1), ROUNDS, min_count=0)
+    simulate(make_sites(label2=1), ROUNDS, minimum_count=0)
     [truth] = rows_of_label(blocks, 2, 1)
     found = score_vector(first_grams(traffic, "site0")[2])
     assert_allclose(found, truth * np.sign(truth.sum()), atol=1e-10)
@@ -88,7 +88,7 @@ def test_in_rounds_one_positive_shows_the_scores_of_its_row(traffic, blocks):
 
 def test_in_one_round_it_does_too_relative_to_the_mean():
     (X, y), view = make_sites(label2=1)["site0"], "view0"
-    products = share(X, y, RIDGE, site="site0", min_count=0).matrices[1.0]
+    products = share(X, y, RIDGE, site="site0", minimum_count=0).matrices[1.0]
     scores = PerViewRidge(ridge=1.0).fit(X, y).view_scores(X)[view]
     assert_allclose(products[2], 2 * (scores[0] - scores.mean(axis=0)), atol=1e-10)
 
@@ -114,7 +114,7 @@ def test_not_with_secure_sums(traffic, blocks):
     pytest.importorskip(
         "cryptography", reason="needs cryptography: pip install 'naim3l[federated]'"
     )
-    simulate(make_sites(3, label2=1), ROUNDS, min_count=0, secure=True)
+    simulate(make_sites(3, label2=1), ROUNDS, minimum_count=0, secure=True)
     [truth] = rows_of_label(blocks, 2, 1)
     _, sent, answers = next(each for each in traffic if each[0].what == SHRINK)
     masked = np.ldexp(sent["site0"]["grams"].view(np.int64), -36)
@@ -130,7 +130,7 @@ def test_not_with_secure_sums(traffic, blocks):
 
 
 def test_a_gram_has_the_number_of_its_rows_and_fixes_them_up_to_a_rotation(traffic, blocks):
-    simulate(make_sites(label2=3), ROUNDS, min_count=0)
+    simulate(make_sites(label2=3), ROUNDS, minimum_count=0)
     gram, rows = first_grams(traffic, "site0")[2], rows_of_label(blocks, 2, 3)
     assert np.linalg.matrix_rank(gram, tol=1e-8) == 3
     squares, vectors = np.linalg.eigh(gram)
@@ -141,7 +141,7 @@ def test_a_gram_has_the_number_of_its_rows_and_fixes_them_up_to_a_rotation(traff
 
 
 def test_with_more_rows_than_labels_the_rank_does_not_tell_their_number(traffic):
-    simulate(make_sites(label2=20), ROUNDS, min_count=0)
+    simulate(make_sites(label2=20), ROUNDS, minimum_count=0)
     assert np.linalg.matrix_rank(first_grams(traffic, "site0")[2], tol=1e-8) == N_LABELS
 
 

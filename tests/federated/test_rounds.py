@@ -47,7 +47,7 @@ def test_shrinkage_of_sums_thresholds_the_stack(rng):
 
 def test_what_is_sent_depends_on_labels_alone(sites, data):
     """Per iteration the label Grams and the global one, as triangles, and nine numbers."""
-    found, c = simulate(sites, MODEL, min_count=0), 4
+    found, c = simulate(sites, MODEL, minimum_count=0), 4
     triangle = c * (c + 1) // 2
     sizes = {8 * n for n in (1, 2, 2 * c, c + 1, 3, 9, triangle, c * triangle)}
     for site in sites:
@@ -57,7 +57,7 @@ def test_what_is_sent_depends_on_labels_alone(sites, data):
         assert sent.count(8 * c * triangle) >= n_iter
         assert len(sent) <= 5 * n_iter + 10
     wider = {s: ({v: np.hstack([X, X]) for v, X in x.items()}, y) for s, (x, y) in sites.items()}
-    again = simulate(wider, MODEL, min_count=0)
+    again = simulate(wider, MODEL, minimum_count=0)
     assert set(again.bytes_sent["north"]) <= sizes
 
 
@@ -76,7 +76,7 @@ def test_sites_that_are_not_alike_are_told(sites):
     north, (X, y) = sites["north"], sites["south"]
     fewer = {"north": north, "south": (X, {v: Y[:, :3] for v, Y in y.items()})}
     with pytest.raises(ValueError, match="'north' and 'south' are not at the same step"):
-        simulate(fewer, MODEL, min_count=0)
+        simulate(fewer, MODEL, minimum_count=0)
     with pytest.raises(ValueError, match="for numbers and the end"):
         answer({"a": Ask("numbers"), "b": Ask("the end")}, {"a": {}, "b": {}})
 
@@ -93,7 +93,7 @@ def test_a_label_that_takes_part_nowhere_is_named(sites):
     for site, (X, y) in sites.items():
         rare[site] = X, {v: np.where(np.arange(4) == 1, np.nan, Y) for v, Y in y.items()}
     with pytest.warns(DataWarning, match="labels 'label1' take part at no site"):
-        simulate(rare, MODEL, min_count=0)
+        simulate(rare, MODEL, minimum_count=0)
 
 
 def test_models_that_cannot_be_fitted_in_rounds_are_refused(sites):
@@ -109,6 +109,6 @@ def test_models_that_cannot_be_fitted_in_rounds_are_refused(sites):
 
 
 def test_one_round_is_by_files(sites):
-    found = simulate(sites, LabelSubspaceRidge(ridge=1.0, decide="sign"), min_count=0)
+    found = simulate(sites, LabelSubspaceRidge(ridge=1.0, decide="sign"), minimum_count=0)
     assert len(found.bytes_sent["north"]) == 1
     assert 1000 < found.bytes_sent["north"][0] < found.bytes_received["north"][0] < 3000

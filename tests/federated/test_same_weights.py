@@ -63,7 +63,7 @@ def test_sites_learn_the_weights_of_one_fit(how, n_sites, layout):
     X, y = all_tables(sites)
     central = model.fit(X, y)
     coef, intercept = central.coef_, central.intercept_
-    found = simulate(sites, model, labels=LABELS, min_count=0)
+    found = simulate(sites, model, labels=LABELS, minimum_count=0)
     for site, (own, _) in sites.items():
         mine = found.models[site]
         assert mine.views_ == list(own) and list(mine.label_names_) == LABELS
@@ -90,7 +90,7 @@ def test_chunks_too(how, dd):
     )
     central = model.fit(X, y).coef_
     for tables in (sites, chunked):
-        found = simulate(tables, model, labels=LABELS, min_count=0)
+        found = simulate(tables, model, labels=LABELS, minimum_count=0)
         for site, (own, _) in sites.items():
             for view in own:
                 assert_allclose(found.models[site].coef_[view], central[view], atol=1e-6)

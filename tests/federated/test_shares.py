@@ -94,7 +94,7 @@ def test_few_yes_or_no_take_no_part(sites):
     expected = share(X, {"a": hidden}, RIDGE, site="a")
     assert_array_equal(found.products, expected.products)
     assert_array_equal(found.counts, expected.counts)
-    assert share(X, {"a": rare}, RIDGE, site="a", min_count=9).left_out == []
+    assert share(X, {"a": rare}, RIDGE, site="a", minimum_count=9).left_out == []
 
 
 @pytest.mark.filterwarnings("ignore:.*nothing is said of them")
@@ -176,8 +176,8 @@ def test_bad_arguments_are_refused(sites):
         with pytest.raises(ValueError, match="site must be the name"):
             share(X, y, RIDGE, site=site)
     for count in (-1, 2.5, True):
-        with pytest.raises(ValueError, match="min_count must be a whole number"):
-            share(X, y, RIDGE, site="a", min_count=count)
+        with pytest.raises(ValueError, match="minimum_count must be a whole number"):
+            share(X, y, RIDGE, site="a", minimum_count=count)
     with pytest.raises(TypeError, match="one round is for LabelSubspaceRidge, got NAIM3L"):
         share(X, y, NAIM3L(), site="a")
     with pytest.raises(ValueError, match="soft_labels must be 0"):

@@ -35,12 +35,12 @@ def share(config: Config, out: Out) -> None:
     """
     with report_errors():
         from naim3l import federated
-        from naim3l.federated.shares import MIN_COUNT
+        from naim3l.federated.shares import MINIMUM_COUNT
 
         settings, _, given = _read_site(config, out)
         own = settings.federated
-        min_count = own.get("minimum_count", MIN_COUNT)
-        made = federated.share(**given, labels=own.get("labels"), min_count=min_count)
+        minimum_count = own.get("minimum_count", MINIMUM_COUNT)
+        made = federated.share(**given, labels=own.get("labels"), minimum_count=minimum_count)
         made.save(out)
     _say_written(out, made)
 

@@ -19,7 +19,7 @@ from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.federated.secure import reveal
-from naim3l.federated.shares import MIN_COUNT, Elsewhere, fit_at_site, read_site
+from naim3l.federated.shares import MINIMUM_COUNT, Elsewhere, fit_at_site, read_site
 from naim3l.federated.triangles import symmetric, triangles
 from naim3l.files.checkpoint import fingerprint
 from naim3l.problem.cost_model import choose_form
@@ -151,7 +151,7 @@ def fit_in_rounds(
     *,
     site: str,
     labels: Sequence[str] | None = None,
-    min_count: int = MIN_COUNT,
+    minimum_count: int = MINIMUM_COUNT,
 ) -> NAIM3L:
     """The model of a site, fitted at the same time as those of the others; options as for `share`.
 
@@ -160,7 +160,7 @@ def fit_in_rounds(
     """
     check_parameters(estimator)
     model = clone(estimator)
-    _, names, left_out = read_site(model, X, y, site, labels, min_count)
+    _, names, left_out = read_site(model, X, y, site, labels, minimum_count)
     agreed = {name: getattr(model, name) for name in AGREED}
     study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
     exchange(Ask(f"study {study}"), {"sites": np.ones(1)})

@@ -27,7 +27,7 @@ from naim3l.files.stored import Array, MapOf, Names, Plain, Text, Whole, dump, r
 
 FORMAT, VERSION = "naim3l share", 1
 # Fewest yes, and fewest no, of a label with which it takes part at a site.
-MIN_COUNT = 10
+MINIMUM_COUNT = 10
 SUMS = ("counts", "n_sites", "products")
 
 
@@ -209,7 +209,7 @@ def share(
     *,
     site: str,
     labels: Sequence[str] | None = None,
-    min_count: int = MIN_COUNT,
+    minimum_count: int = MINIMUM_COUNT,
 ) -> Share:
     """The sums of a site's tables, which are all that other sites need to know.
 
@@ -225,7 +225,7 @@ def share(
     labels : sequence of str, optional
         All labels of the study in an order that all sites agree on; own tables may lack some. By
         default those of the own tables.
-    min_count : int, default=10
+    minimum_count : int, default=10
         A label with fewer yes, or fewer no, takes no part at this site: its sums would tell of
         single rows. A warning names such labels.
 
@@ -257,7 +257,7 @@ def share(
         raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
     if estimator.soft_labels:
         raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
-    problem, study, _ = read_site(estimator, X, y, site, labels, min_count)
+    problem, study, _ = read_site(estimator, X, y, site, labels, minimum_count)
     whole, counts = problem.rotated().whole, problem.label_counts.sum(axis=1)
     ridges = list(dict.fromkeys(r for r, _ in all_pairs(estimator.ridge, estimator.shrinkage)))
     products = np.array([label_products(whole, W) for W in whole.ridge_solutions(ridges)])
@@ -265,7 +265,7 @@ def share(
     return Share(
         study,
         {"ridges": ridges, **{name: getattr(estimator, name) for name in others}},
-        {site: min_count},
+        {site: minimum_count},
         counts.astype(np.int64),
         (counts[1] > 0).astype(np.int64),
         triangles((products + products.swapaxes(1, 2)) / 2),  # the estimator uses no more
@@ -327,8 +327,8 @@ def finish(
     """
     if site not in common.sites:
         raise ValueError(f"the sums are of the sites {some(list(common.sites))}, not of {site!r}.")
-    min_count = common.sites[site]
-    own = share(X, y, estimator, site=site, labels=common.labels, min_count=min_count)
+    minimum_count = common.sites[site]
+    own = share(X, y, estimator, site=site, labels=common.labels, minimum_count=minimum_count)
     others = common._plus(own, -1)
     n_yes, n_known = others.counts
     counts = np.concatenate([n_yes, n_known - n_yes, others.n_sites])
@@ -352,7 +352,7 @@ def fit_at_site(model: Any, site: Alone, fit: Callable[[Any], Any]) -> Any:
 
 
 def read_site(
-    model: Any, X: Any, y: Any, site: str, labels: Sequence[str] | None, min_count: int
+    model: Any, X: Any, y: Any, site: str, labels: Sequence[str] | None, minimum_count: int
 ) -> tuple[Any, list[str], list[str]]:
     """The problem of a site's tables, the labels of the study, and those too rare at the site.
 
@@ -360,8 +360,10 @@ def read_site(
     """
     if not isinstance(site, str) or not site.strip():
         raise ValueError(f"site must be the name of the site, got {site!r}.")
-    if isinstance(min_count, bool) or not isinstance(min_count, int) or min_count < 0:
-        raise ValueError(f"min_count must be a whole number of 0 or more, got {min_count!r}.")
+    if isinstance(minimum_count, bool) or not isinstance(minimum_count, int) or minimum_count < 0:
+        raise ValueError(
+            f"minimum_count must be a whole number of 0 or more, got {minimum_count!r}."
+        )
     model, left_out = clone(model).set_params(decide="sign"), list[str]()
     # For tables in chunks.
     chunks: dict[str, Any] = {"n_folds": 0, "open_checkpoint": lambda facts: None}
@@ -369,12 +371,12 @@ def read_site(
         known = Elsewhere(labels, left_out)
         problem = fit_at_site(model, known, lambda of: of._read_training(X, y, **chunks))
         n_yes, n_known = problem.label_counts.sum(axis=1)
-        few = (n_known > 0) & (np.minimum(n_yes, n_known - n_yes) < min_count)
+        few = (n_known > 0) & (np.minimum(n_yes, n_known - n_yes) < minimum_count)
         if not few.any():
             break
         left_out = [model.label_names_[k] for k in np.flatnonzero(few)]
         warn_user(
-            f"site {site!r}: labels {some(left_out)} have fewer than {min_count} yes, or no; "
+            f"site {site!r}: labels {some(left_out)} have fewer than {minimum_count} yes, or no; "
             "nothing is said of them to other sites."
         )
     return problem, list(model.label_names_), left_out

@@ -13,7 +13,7 @@ from naim3l._threads import limited_blas
 from naim3l.estimators.subspace import LabelSubspaceRidge
 from naim3l.federated.rounds import Ask, Exchange, answer, check_parameters, fit_in_rounds
 from naim3l.federated.secure import secured
-from naim3l.federated.shares import MIN_COUNT, Share, combine, finish, share
+from naim3l.federated.shares import MINIMUM_COUNT, Share, combine, finish, share
 
 Rows = tuple[Any, Any]  # tables, and label tables
 
@@ -43,7 +43,7 @@ def simulate(
     estimator: Any,
     *,
     labels: Sequence[str] | None = None,
-    min_count: int = MIN_COUNT,
+    minimum_count: int = MINIMUM_COUNT,
     secure: bool = False,
 ) -> Simulation:
     """Fit the models of all sites as they would be fitted apart, in this process.
@@ -57,7 +57,7 @@ def simulate(
         What is at each site, as for the fit of the estimator.
     estimator : LabelSubspaceRidge or NAIM3L
         Unfitted.
-    labels, min_count
+    labels, minimum_count
         As for `share`.
     secure : bool, default=False
         Whether the coordinator sees sums only, and nothing of a single site; for `NAIM3L`, with the
@@ -85,7 +85,7 @@ def simulate(
     """
     if not sites:
         raise ValueError("there are no sites.")
-    agreed: dict[str, Any] = {"labels": labels, "min_count": min_count}
+    agreed: dict[str, Any] = {"labels": labels, "minimum_count": minimum_count}
     with limited_blas():  # also while threads of several sites end in any order
         if not isinstance(estimator, LabelSubspaceRidge):
             check_parameters(estimator)
