@@ -6,7 +6,7 @@ labels that the table does record, each predicted as if it did not, on rows held
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -86,15 +86,9 @@ class Borrowing:
         Factor of the evidence; 0 if it has not helped where it could be checked.
     """
 
-    weights: Matrix
-    absent: Mask
-    strength: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "weights": Array("f", "labels", "labels"),
-        "absent": Array("b", "labels"),
-        "strength": Number(0, MOST_STRENGTH),
-    }
+    weights: Annotated[Matrix, Array("f", "labels", "labels")]
+    absent: Annotated[Mask, Array("b", "labels")]
+    strength: Annotated[float, Number(0, MOST_STRENGTH)]
 
     @property
     def borrowed(self) -> Mask:
@@ -234,21 +228,12 @@ class Simulation:
         The range of AUC in which eight of ten of them lie; NaN without any.
     """
 
-    strength: float
-    gain: float
-    error: float
-    n_checks: int
-    low: float
-    high: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "strength": Number(0, MOST_STRENGTH),
-        "gain": Number(-10, 1),
-        "error": Number(0, finite=False),
-        "n_checks": Number(0),
-        "low": Number(0, 1, finite=False),
-        "high": Number(0, 1, finite=False),
-    }
+    strength: Annotated[float, Number(0, MOST_STRENGTH)]
+    gain: Annotated[float, Number(-10, 1)]
+    error: Annotated[float, Number(0, finite=False)]
+    n_checks: Annotated[int, Number(0)]
+    low: Annotated[float, Number(0, 1, finite=False)]
+    high: Annotated[float, Number(0, 1, finite=False)]
 
     @property
     def obstacle(self) -> str:

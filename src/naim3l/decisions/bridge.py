@@ -6,10 +6,10 @@ correlated, and tell about those of the unknown labels. How much to believe them
 known entries that are left out one at a time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import expit
@@ -100,17 +100,10 @@ class Bridge:
     array([[0. , 3.8]])
     """
 
-    residuals: LabelCorrelation
-    noise: float
-    strength: float
-    gain: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "residuals": Nested(LabelCorrelation),
-        "noise": Number(above=0),
-        "strength": Number(0, STRENGTHS[-1]),
-        "gain": Number(-1, 1),
-    }
+    residuals: Annotated[LabelCorrelation, Nested(LabelCorrelation)]
+    noise: Annotated[float, Number(above=0)]
+    strength: Annotated[float, Number(0, STRENGTHS[-1])]
+    gain: Annotated[float, Number(-1, 1)]
 
     @cached_property
     def _conditional(self) -> Conditional:

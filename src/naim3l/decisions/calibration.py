@@ -6,9 +6,9 @@ average to the rate. Slopes are nested, so that labels with few known entries bo
 and it from all tables, and never negative: higher scores have higher probabilities.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,21 +50,12 @@ class Calibration:
         Whether the slope depends more on the label's own entries than on those of others.
     """
 
-    centre: Matrix
-    spread: Matrix
-    slope: Matrix
-    shift: Matrix
-    base: Matrix
-    own: Mask
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "centre": Array("f", "labels"),
-        "spread": Array("f", "labels", above=0),
-        "slope": Array("f", "labels", low=0),
-        "shift": Array("f", "labels"),
-        "base": Array("f", "labels"),
-        "own": Array("b", "labels"),
-    }
+    centre: Annotated[Matrix, Array("f", "labels")]
+    spread: Annotated[Matrix, Array("f", "labels", above=0)]
+    slope: Annotated[Matrix, Array("f", "labels", low=0)]
+    shift: Annotated[Matrix, Array("f", "labels")]
+    base: Annotated[Matrix, Array("f", "labels")]
+    own: Annotated[Mask, Array("b", "labels")]
 
     def evidence(self, scores: Matrix) -> Matrix:
         """Log-odds beyond those of the rates, of scores (n_rows, n_labels); NaN stays NaN."""

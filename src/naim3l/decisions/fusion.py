@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -137,13 +137,9 @@ def _between_groups(evidence: Matrix, P: Matrix) -> Matrix:
 class Evidence:
     """Fusion of the views of a wide table by added evidence."""
 
-    calibrations: list[Calibration]  # of every view
-    overlap: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "calibrations": ListOf(Nested(Calibration), "views"),
-        "overlap": Number(0, 1),
-    }
+    # Of every view.
+    calibrations: Annotated[list[Calibration], ListOf(Nested(Calibration), "views")]
+    overlap: Annotated[float, Number(0, 1)]
 
     @classmethod
     def of(cls, calibrations: list[Calibration], scores: Matrix) -> "Evidence":
@@ -198,13 +194,9 @@ def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix, centre: Matrix) -> Ma
 class Blend:
     """Log-odds of several models for the rows of one view, as one."""
 
-    calibrations: list[Calibration]
-    weights: Matrix  # (n_models, n_labels), of what each model adds to the rates
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "calibrations": ListOf(Nested(Calibration), "members"),
-        "weights": Array("f", "members", "labels"),
-    }
+    calibrations: Annotated[list[Calibration], ListOf(Nested(Calibration), "members")]
+    # (n_models, n_labels), of what each model adds to the rates.
+    weights: Annotated[Matrix, Array("f", "members", "labels")]
 
     def log_odds(self, scores: Matrix) -> Matrix:
         """Log-odds (n_rows, n_labels) of scores (n_models, n_rows, n_labels)."""

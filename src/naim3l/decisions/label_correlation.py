@@ -4,9 +4,9 @@ Labels are all that tables without a key have in common. Their correlations are 
 which add up over tables, chunks and sites.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -35,13 +35,8 @@ class LabelCorrelation:
         Numbers of these rows.
     """
 
-    products: Matrix
-    counts: Matrix
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "products": Array("f", "labels", "labels"),
-        "counts": Array("f", "labels", "labels", low=0),
-    }
+    products: Annotated[Matrix, Array("f", "labels", "labels")]
+    counts: Annotated[Matrix, Array("f", "labels", "labels", low=0)]
 
     @classmethod
     def of(cls, values: Matrix) -> Self:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +49,9 @@ Thresholds = dict[str, Matrix]  # (n_labels,) by view; for a wide table under ``
 class Price:
     """What a rule reaches on held-out entries: shares of right decisions, and micro-F1."""
 
-    accuracy: float
-    guessing: float  # share of each label's more frequent value
-    f1: float
-
-    _stored: ClassVar[Mapping[str, Any]] = dict.fromkeys(
-        ("accuracy", "guessing", "f1"), Number(0, 1)
-    )
+    accuracy: Annotated[float, Number(0, 1)]
+    guessing: Annotated[float, Number(0, 1)]  # share of each label's more frequent value
+    f1: Annotated[float, Number(0, 1)]
 
 
 @dataclass
@@ -86,29 +82,24 @@ class LearnedDecisions:
         What that reaches for labels that are recorded, as if they were not.
     """
 
-    thresholds: Thresholds
-    rules: dict[str, Thresholds] = field(default_factory=dict)
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
-    evidence: Evidence | None = None
-    fused_cuts: dict[str, Matrix] = field(default_factory=dict)
-    overlap: float | None = None
-    prices: dict[str, Price] = field(default_factory=dict)
-    bridge: Bridge | None = None
-    borrowing: dict[str, Borrowing] = field(default_factory=dict)
-    simulation: Simulation | None = None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "thresholds": MapOf(Array("f", "labels")),
-        "rules": MapOf(MapOf(Array("f", "labels"))),
-        "calibrations": MapOf(Nested(Calibration)),
-        "evidence": Maybe(Nested(Evidence)),
-        "fused_cuts": MapOf(Array("f", "labels")),
-        "overlap": Maybe(Number(0, 1)),
-        "prices": MapOf(Nested(Price)),
-        "bridge": Maybe(Nested(Bridge)),
-        "borrowing": MapOf(Nested(Borrowing)),
-        "simulation": Maybe(Nested(Simulation)),
-    }
+    thresholds: Annotated[Thresholds, MapOf(Array("f", "labels"))]
+    rules: Annotated[dict[str, Thresholds], MapOf(MapOf(Array("f", "labels")))] = field(
+        default_factory=dict
+    )
+    calibrations: Annotated[dict[str, Calibration], MapOf(Nested(Calibration))] = field(
+        default_factory=dict
+    )
+    evidence: Annotated[Evidence | None, Maybe(Nested(Evidence))] = None
+    fused_cuts: Annotated[dict[str, Matrix], MapOf(Array("f", "labels"))] = field(
+        default_factory=dict
+    )
+    overlap: Annotated[float | None, Maybe(Number(0, 1))] = None
+    prices: Annotated[dict[str, Price], MapOf(Nested(Price))] = field(default_factory=dict)
+    bridge: Annotated[Bridge | None, Maybe(Nested(Bridge))] = None
+    borrowing: Annotated[dict[str, Borrowing], MapOf(Nested(Borrowing))] = field(
+        default_factory=dict
+    )
+    simulation: Annotated[Simulation | None, Maybe(Nested(Simulation))] = None
 
     def thresholds_of(self, rule: str | None) -> Thresholds:
         """Thresholds of a rule that is chosen after the fit; None is the rule of the fit."""

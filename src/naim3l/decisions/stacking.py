@@ -5,9 +5,9 @@ labels first, then one for each view, and one for each label in it, drawn toward
 is never negative, and 0 where a score says nothing that the other does not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -46,17 +46,10 @@ class Stacking:
         Score of a row with these means.
     """
 
-    weights: Matrix
-    factors: Matrix
-    centre: Matrix
-    level: Matrix
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "weights": Array("f", 2, "labels", low=0),
-        "factors": Array("f", 2, "labels", low=0),
-        "centre": Array("f", 2, "labels"),
-        "level": Array("f", "labels"),
-    }
+    weights: Annotated[Matrix, Array("f", 2, "labels", low=0)]
+    factors: Annotated[Matrix, Array("f", 2, "labels", low=0)]
+    centre: Annotated[Matrix, Array("f", 2, "labels")]
+    level: Annotated[Matrix, Array("f", "labels")]
 
     def combine(self, own: Matrix, shared: Matrix) -> Matrix:
         """The score (n_rows, n_labels) of both scores."""

@@ -4,10 +4,10 @@ Trees take the columns as they are: any scale, missing values, and relations tha
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -71,29 +71,18 @@ class Trees:
     of a label's base and of the values of the leaves that the row ends in, one of each tree.
     """
 
-    n_columns: int
-    base: Matrix  # (n_labels,)
-    ends: NDArray[np.int64]  # number of trees of all labels up to each, (n_labels,)
-    roots: NDArray[np.int64]  # node of each tree, (n_trees,)
-    column: NDArray[np.int64]  # of each node, (n_nodes,), as the others
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    value: NDArray[np.float64]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "n_columns": Whole(0),
-        "base": Array("f", "labels"),
-        "ends": Array("i", "labels", low=0),
-        "roots": Array("i", "trees", low=0),
-        "column": Array("i", "nodes", low=0),
-        "threshold": Array("f", "nodes"),
-        "missing_left": Array("b", "nodes"),
-        "left": Array("i", "nodes"),
-        "right": Array("i", "nodes"),
-        "value": Array("f", "nodes"),
-    }
+    n_columns: Annotated[int, Whole(0)]
+    base: Annotated[Matrix, Array("f", "labels")]  # (n_labels,)
+    # Number of trees of all labels up to each, (n_labels,).
+    ends: Annotated[NDArray[np.int64], Array("i", "labels", low=0)]
+    roots: Annotated[NDArray[np.int64], Array("i", "trees", low=0)]  # node of each tree, (n_trees,)
+    # Of each node, (n_nodes,), as the others.
+    column: Annotated[NDArray[np.int64], Array("i", "nodes", low=0)]
+    threshold: Annotated[NDArray[np.float64], Array("f", "nodes")]
+    missing_left: Annotated[NDArray[np.bool_], Array("b", "nodes")]
+    left: Annotated[NDArray[np.int64], Array("i", "nodes")]
+    right: Annotated[NDArray[np.int64], Array("i", "nodes")]
+    value: Annotated[NDArray[np.float64], Array("f", "nodes")]
 
     @classmethod
     def of(cls, n_columns: int, base: Matrix, nodes: Sequence[Sequence[NDArray[Any]]]) -> "Trees":

@@ -1,9 +1,9 @@
 """A model of the columns that several tables share, whose scores every table adds to its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,25 +55,16 @@ class SharedModel:
         Shares of the variance of the scores that they explain.
     """
 
-    columns: SharedColumns
-    ridge: float
-    coef: Matrix
-    mean: Matrix
-    level: Matrix
-    stackings: dict[str, Stacking]
-    explaining: dict[str, Matrix]
-    shares: dict[str, Matrix]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "columns": Nested(SharedColumns),
-        "ridge": Number(above=0),
-        "coef": Array("f", "shared features", "labels"),
-        "mean": Array("f", "shared features"),
-        "level": Array("f", "labels"),
-        "stackings": MapOf(Nested(Stacking)),
-        "explaining": MapOf(Array("f", "with intercept", "labels"), keys="views"),
-        "shares": MapOf(Array("f", "labels", low=0, high=1), keys="views"),
-    }
+    columns: Annotated[SharedColumns, Nested(SharedColumns)]
+    ridge: Annotated[float, Number(above=0)]
+    coef: Annotated[Matrix, Array("f", "shared features", "labels")]
+    mean: Annotated[Matrix, Array("f", "shared features")]
+    level: Annotated[Matrix, Array("f", "labels")]
+    stackings: Annotated[dict[str, Stacking], MapOf(Nested(Stacking))]
+    explaining: Annotated[
+        dict[str, Matrix], MapOf(Array("f", "with intercept", "labels"), keys="views")
+    ]
+    shares: Annotated[dict[str, Matrix], MapOf(Array("f", "labels", low=0, high=1), keys="views")]
 
     def _check_stored(self) -> None:
         """Refuse weights of other features than those of the columns."""

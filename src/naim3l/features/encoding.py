@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,17 +68,10 @@ class ViewFeatures:
     recipe, receives the table as it is; a kernel may follow.
     """
 
-    plan: ViewPlan | None = None
-    recipe: FittedRecipe | None = None
-    kernel: KernelMap | None = None
-    transformer: Any = None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "plan": Maybe(Nested(ViewPlan)),
-        "recipe": Maybe(Nested(FittedRecipe)),
-        "kernel": Maybe(Nested(KernelMap)),
-        "transformer": Maybe(Guest()),
-    }
+    plan: Annotated[ViewPlan | None, Maybe(Nested(ViewPlan))] = None
+    recipe: Annotated[FittedRecipe | None, Maybe(Nested(FittedRecipe))] = None
+    kernel: Annotated[KernelMap | None, Maybe(Nested(KernelMap))] = None
+    transformer: Annotated[Any, Maybe(Guest())] = None
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Features (n_present, n_features) of rows that have the view, and which these are."""

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -214,19 +214,13 @@ class Kernel:
 class KernelMap:
     """A kernel with its landmarks."""
 
-    name: Any
-    gamma: float | None  # None if the kernel has none
-    landmarks: Matrix  # (n_landmarks, n_columns), prepared
-    normalization: Matrix  # K^(-1/2), up to a rotation, (n_landmarks, n_features)
-    device: str = CPU  # where rows are compared; on the CPU where it is missing
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "name": Text(KERNELS),
-        "gamma": Maybe(Number(above=0)),
-        "landmarks": Array("f", "landmarks", "inputs"),
-        "normalization": Array("f", "landmarks", "features"),
-        "device": Text(),
-    }
+    name: Annotated[Any, Text(KERNELS)]
+    gamma: Annotated[float | None, Maybe(Number(above=0))]  # None if the kernel has none
+    # (n_landmarks, n_columns), prepared.
+    landmarks: Annotated[Matrix, Array("f", "landmarks", "inputs")]
+    # K^(-1/2), up to a rotation, (n_landmarks, n_features).
+    normalization: Annotated[Matrix, Array("f", "landmarks", "features")]
+    device: Annotated[str, Text()] = CPU  # where rows are compared; on the CPU where it is missing
 
     @property
     def n_features(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,19 +45,13 @@ _CURE = (
 class SharedPart:
     """The shared columns of one view, and how their numbers are scaled."""
 
-    plan: ViewPlan  # as in the view, with the categories of all views
-    at: NDArray[np.intp]  # positions among the columns that the view uses, (n_columns,)
-    into: NDArray[np.intp]  # of its numbers among those of all views, (n_own,)
-    mean: NDArray[np.float64]  # (n_own,)
-    scale: NDArray[np.float64]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "plan": Nested(ViewPlan),
-        "at": Array("iu", "own columns"),
-        "into": Array("iu", "own"),
-        "mean": Array("f", "own"),
-        "scale": Array("f", "own", above=0),
-    }
+    plan: Annotated[ViewPlan, Nested(ViewPlan)]  # as in the view, with the categories of all views
+    # Positions among the columns that the view uses, (n_columns,).
+    at: Annotated[NDArray[np.intp], Array("iu", "own columns")]
+    # Of its numbers among those of all views, (n_own,).
+    into: Annotated[NDArray[np.intp], Array("iu", "own")]
+    mean: Annotated[NDArray[np.float64], Array("f", "own")]  # (n_own,)
+    scale: Annotated[NDArray[np.float64], Array("f", "own", above=0)]
 
     def _check_stored(self) -> None:
         """Refuse positions of other columns than those of the plan."""
@@ -87,19 +81,11 @@ class SharedColumns:
         By view that has some of the columns.
     """
 
-    columns: list[str]
-    numbers: list[str]
-    source: NDArray[np.intp]
-    is_value: NDArray[np.bool_]
-    parts: dict[str, SharedPart]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "columns": ListOf(Text(), "shared columns"),
-        "numbers": ListOf(Text(), "numbers"),
-        "source": Array("iu", "numbers"),
-        "is_value": Array("b", "numbers"),
-        "parts": MapOf(Nested(SharedPart)),
-    }
+    columns: Annotated[list[str], ListOf(Text(), "shared columns")]
+    numbers: Annotated[list[str], ListOf(Text(), "numbers")]
+    source: Annotated[NDArray[np.intp], Array("iu", "numbers")]
+    is_value: Annotated[NDArray[np.bool_], Array("b", "numbers")]
+    parts: Annotated[dict[str, SharedPart], MapOf(Nested(SharedPart))]
 
     def _check_stored(self) -> None:
         """Refuse positions beyond the columns and the numbers."""
