@@ -182,12 +182,7 @@ def impute(
     """
     with report_errors():
         from naim3l.cli.chunks import open_rows
-        from naim3l.cli.predictions import (
-            check_answers,
-            fill_in,
-            words_of_source,
-            write_answers,
-        )
+        from naim3l.cli.predictions import check_answers, fill_in, words_of_source, write_answers
         from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import is_chunked, open_known
         from naim3l.files.atomic_write import file_names

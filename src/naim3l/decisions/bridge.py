@@ -38,12 +38,7 @@ LARGEST_LOG_ODDS = 700.0
 def residuals_of(log_odds: Matrix, truth: Matrix) -> Matrix:
     """What probabilities leave open of known labels, in standard deviations; NaN elsewhere.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_rows, n_labels)
-        Of probabilities that do not use the labels of the row.
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
+    They are (n_rows, n_labels), as are log-odds without the labels of the row, and the truth.
     """
     p = expit(log_odds)
     return np.asarray((truth - p) / np.sqrt(np.maximum(p * (1 - p), LEAST_VARIANCE)))

@@ -104,22 +104,12 @@ class Calibration:
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """Scores of a table that calibration learns from.
+    """Scores of a table that calibration learns from."""
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_labels)
-        Scores of held-out entries by fits without them, on the scale of the final fit; NaN
-        elsewhere.
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
-    final : ndarray of shape (n_final_rows, n_labels)
-        Scores of training rows by the final fit.
-    """
-
-    scores: Matrix
-    truth: Matrix
-    final: Matrix
+    # Of held-out entries by fits without them, on the scale of the final fit; NaN elsewhere.
+    scores: Matrix  # (n_rows, n_labels)
+    truth: Matrix  # (n_rows, n_labels): 1, 0, NaN = unknown
+    final: Matrix  # of training rows by the final fit, (n_final_rows, n_labels)
 
     @property
     def known(self) -> Mask:
@@ -158,18 +148,7 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
     Slopes minimise the log-loss of the held-out entries in three steps, each with a normal prior
     around the last: one slope for all tables, around 0; one for each table; and one for each label
     in it, with an offset that is not used. A label without entries in a table has its slope.
-
-    Parameters
-    ----------
-    tables : sequence of HeldOutScores
-        Held-out scores of each table.
-    rates : ndarray of shape (n_tables, n_labels)
-        Share of positives of each label in each table, between 0 and 1.
-
-    Returns
-    -------
-    list of Calibration
-        For each table.
+    ``rates`` are shares of positives of each label in each table, (n_tables, n_labels).
     """
     scales = [scale_of(table.final) for table in tables]
     entries = [

@@ -82,17 +82,8 @@ def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
     covariance, as a share of the product of the standard deviations within the groups, is the
     overlap; sums go over all pairs of views and labels. With few samples it is drawn to the usual.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_views, n_samples, n_labels)
-        Calibrated log-odds by view, or NaN.
-    base : ndarray of shape (n_labels,) or (n_views, n_labels)
-        Log-odds of the rates of the labels.
-
-    Returns
-    -------
-    float or None
-        From 0 to 0.95; None where no two views have enough samples in common.
+    Log-odds and ``base`` are those of `add_evidence`. The overlap is at most `MOST_OVERLAP`, and
+    None where no two views have enough samples in common.
     """
     base = np.broadcast_to(base, (len(log_odds), log_odds.shape[-1]))
     evidence, P = log_odds - base[:, None], expit(log_odds)

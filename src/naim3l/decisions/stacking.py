@@ -32,24 +32,13 @@ Entries = tuple[Matrix, Matrix, Matrix, Mask]  # see `stacking_weights`
 
 @dataclass(frozen=True)
 class Stacking:
-    """How the two scores of a view, its own and the shared one, are added up.
+    """How the two scores of a view, its own and the shared one, are added up."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (2, n_labels)
-        Of standardised scores.
-    factors : ndarray of shape (2, n_labels)
-        Of the scores as they are, with which their sum has the size of a single score.
-    centre : ndarray of shape (2, n_labels)
-        Means of the scores of the training rows.
-    level : ndarray of shape (n_labels,)
-        Score of a row with these means.
-    """
-
-    weights: Annotated[Matrix, Array("f", 2, "labels", low=0)]
+    weights: Annotated[Matrix, Array("f", 2, "labels", low=0)]  # of standardised scores
+    # Of the scores as they are, with which their sum has the size of a single score.
     factors: Annotated[Matrix, Array("f", 2, "labels", low=0)]
-    centre: Annotated[Matrix, Array("f", 2, "labels")]
-    level: Annotated[Matrix, Array("f", "labels")]
+    centre: Annotated[Matrix, Array("f", 2, "labels")]  # means of the scores of the training rows
+    level: Annotated[Matrix, Array("f", "labels")]  # score of a row with these means
 
     def combine(self, own: Matrix, shared: Matrix) -> Matrix:
         """The score (n_rows, n_labels) of both scores."""

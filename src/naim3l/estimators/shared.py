@@ -33,37 +33,21 @@ BENT_SIZE, BENDS_COST = 0.3, 2.0
 
 @dataclass(frozen=True)
 class SharedModel:
-    """Ridge regression on shared columns, of the rows of all views, and its place in their scores.
-
-    Attributes
-    ----------
-    columns : SharedColumns
-        The columns, and how they become features.
-    ridge : float
-        With which the weights of labels are drawn together.
-    coef : ndarray of shape (n_features, n_labels)
-    mean : ndarray of shape (n_features,)
-        Of the training rows.
-    level : ndarray of shape (n_labels,)
-        Scores of a row with these means.
-    stackings : dict of str to Stacking
-        How scores are added up, by view; not of views in which they do not help.
-    explaining : dict of str to ndarray of shape (n_features + 1, n_labels)
-        Weights of the features, around their means, with which these explain the scores of a view,
-        of its own columns, too. Of samples in several tables, this part counts once.
-    shares : dict of str to ndarray of shape (n_labels,)
-        Shares of the variance of the scores that they explain.
-    """
+    """Ridge regression on shared columns, of rows of all views, and its part in their scores."""
 
     columns: Annotated[SharedColumns, Nested(SharedColumns)]
-    ridge: Annotated[float, Number(above=0)]
+    ridge: Annotated[float, Number(above=0)]  # with which the weights of labels are drawn together
     coef: Annotated[Matrix, Array("f", "shared features", "labels")]
-    mean: Annotated[Matrix, Array("f", "shared features")]
-    level: Annotated[Matrix, Array("f", "labels")]
+    mean: Annotated[Matrix, Array("f", "shared features")]  # of the training rows
+    level: Annotated[Matrix, Array("f", "labels")]  # scores of a row with these means
+    # How scores are added up, by view; not of views in which they do not help.
     stackings: Annotated[dict[str, Stacking], MapOf(Nested(Stacking))]
+    # Weights of the features, around their means, with which these explain the scores of a view, of
+    # its own columns, too. Of samples in several tables, this part counts once.
     explaining: Annotated[
         dict[str, Matrix], MapOf(Array("f", "with intercept", "labels"), keys="views")
     ]
+    # Shares of the variance of the scores that they explain.
     shares: Annotated[dict[str, Matrix], MapOf(Array("f", "labels", low=0, high=1), keys="views")]
 
     def _check_stored(self) -> None:

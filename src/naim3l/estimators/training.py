@@ -33,13 +33,7 @@ from naim3l.features.shared import SharedColumns, find_shared
 from naim3l.features.survey import TableSurvey
 from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
-from naim3l.input.labels import (
-    LabelDecoder,
-    LabelSurvey,
-    LabelWords,
-    check_seen,
-    match_labels,
-)
+from naim3l.input.labels import LabelDecoder, LabelSurvey, LabelWords, check_seen, match_labels
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
 from naim3l.problem.cost_model import refuse_statistics

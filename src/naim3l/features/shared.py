@@ -65,26 +65,16 @@ class SharedPart:
 
 @dataclass(frozen=True)
 class SharedColumns:
-    """Columns that at least two views have, and the features that they become in all views.
+    """Columns that at least two views have, and the features that they become in all views."""
 
-    Attributes
-    ----------
-    columns : list of str
-        Names of the columns.
-    numbers : list of str
-        Names of the numbers that they become, such as "age" and "sex_female".
-    source : ndarray of int, of shape (n_numbers,)
-        Position among ``columns`` of the column that each number comes from.
-    is_value : bool ndarray of shape (n_numbers,)
-        Whether a number is 1 for a value of text, and 0 for others.
-    parts : dict of str to SharedPart
-        By view that has some of the columns.
-    """
-
-    columns: Annotated[list[str], ListOf(Text(), "shared columns")]
+    columns: Annotated[list[str], ListOf(Text(), "shared columns")]  # names
+    # Names of the numbers that they become, such as "age" and "sex_female".
     numbers: Annotated[list[str], ListOf(Text(), "numbers")]
+    # Position among the columns of the one that each number comes from.
     source: Annotated[NDArray[np.intp], Array("iu", "numbers")]
+    # Whether a number is 1 for a value of text, and 0 for others.
     is_value: Annotated[NDArray[np.bool_], Array("b", "numbers")]
+    # By view that has some of the columns.
     parts: Annotated[dict[str, SharedPart], MapOf(Nested(SharedPart))]
 
     def _check_stored(self) -> None:

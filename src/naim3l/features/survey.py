@@ -20,15 +20,7 @@ from naim3l._arrays import Mask
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
-from naim3l.features.cells import (
-    NUMBERS,
-    POINT,
-    UNIT,
-    as_text,
-    days,
-    days_of_array,
-    tags_of,
-)
+from naim3l.features.cells import NUMBERS, POINT, UNIT, as_text, days, days_of_array, tags_of
 from naim3l.features.terms import TermCounts
 from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 

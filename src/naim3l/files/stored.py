@@ -545,7 +545,7 @@ def _values_of(value: Any) -> dict[str, Any]:
     """Attributes of an object that are to be stored."""
     if hasattr(value, "_to_stored"):
         return value._to_stored()
-    cls = type(value)
+    cls: Any = type(value)
     slots = (name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))
     values = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     values |= getattr(value, "__dict__", {})

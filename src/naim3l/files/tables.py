@@ -42,15 +42,11 @@ Source = str | os.PathLike[str]
 def open_table(source: Any) -> "FileTable":
     """A table in files, or from a query.
 
-    Of text and Parquet files, only the header or the metadata are read; other sources are read
-    completely, and stay in memory.
-
-    Parameters
-    ----------
-    source : path, str, sequence of these, or pyarrow.dataset.Dataset
-        A file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file has
-        several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
-        Parquet files, or a list of these. Folders such as ``year=2024`` are columns.
+    A source is a file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file
+    has several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
+    Parquet files, or a list of these, in which folders such as ``year=2024`` are columns; or a
+    dataset of pyarrow. Of text and Parquet files, only the header or the metadata are read; other
+    sources are read completely, and stay in memory.
     """
     load_extra("pandas")
     if hasattr(source, "get_fragments") and columnar.is_dataset(source):

@@ -22,11 +22,7 @@ from naim3l.files.errors import ReadError, close_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import Batch, compare_indexes, is_missing
 from naim3l.input.chunks import Fold, Rows, load_dask, run_pass
-from naim3l.input.labels import (
-    USUAL_WORDS,
-    LabelWords,
-    label_batch,
-)
+from naim3l.input.labels import USUAL_WORDS, LabelWords, label_batch
 from naim3l.input.views import (
     WIDE_TABLE,
     check_label_form,
