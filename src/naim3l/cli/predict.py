@@ -21,12 +21,7 @@ Overlap: Any = option(
     min=0,
     max=1,
 )
-Known: Any = option(
-    "File with labels of these rows that are known, matched by id, or view=path for one view; "
-    "repeat for several. Other labels are then predicted given these.",
-    list[str] | None,
-    "--known",
-)
+Known: Any = options.known_option("Other labels are then predicted given these.")
 Folder: Any = option("Folder to write to, a file per view.", Path, "--out", "-o")
 Format: Any = option("Format of the files in a folder: <written>.", str, "--format")
 Least: Any = option(

@@ -105,19 +105,10 @@ class Bridge:
         return Conditional.of(self.residuals.matrix())
 
     def log_odds(self, log_odds: Matrix, truth: Matrix) -> Matrix:
-        """Log-odds of unknown labels given the known labels of their row.
+        """Log-odds (n_rows, n_labels) of unknown labels given the known labels of their row.
 
-        Parameters
-        ----------
-        log_odds : ndarray of shape (n_rows, n_labels)
-            Without the labels of the row.
-        truth : ndarray of shape (n_rows, n_labels)
-            1, 0, NaN = unknown.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels)
-            Those of known labels, and of rows without known labels, are unchanged.
+        Given are those without the labels of the row, and the truth: 1, 0, NaN = unknown. Those of
+        known labels, and of rows without known labels, are unchanged.
         """
         found, open_ = log_odds.copy(), np.isnan(truth)
         rows = np.flatnonzero(open_.any(axis=1) & ~open_.all(axis=1))
@@ -129,20 +120,11 @@ class Bridge:
         return found
 
     def shares(self, log_odds: Matrix, truth: Matrix) -> Matrix:
-        """What each known label of a row adds to the log-odds of its unknown ones.
+        """What each known label of one row adds to the log-odds of its unknown ones.
 
         The expected residual of an unknown label is a sum over the known ones, and so, in
-        proportion, is what it adds to the log-odds.
-
-        Parameters
-        ----------
-        log_odds, truth : ndarray of shape (n_labels,)
-            As for `log_odds`, of one row.
-
-        Returns
-        -------
-        ndarray of shape (n_known, n_labels)
-            0 for the known labels.
+        proportion, is what it adds to the log-odds. The result is (n_known, n_labels), 0 for the
+        known labels.
         """
         known = np.flatnonzero(np.isfinite(truth))
         alone = np.repeat(np.where(np.isfinite(truth), 0.0, np.nan)[None], len(known), axis=0)

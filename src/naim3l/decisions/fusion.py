@@ -9,13 +9,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, logit
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.decisions.calibration import Calibration
+from naim3l.decisions.stacking import stacking_weights
 from naim3l.files.stored import Array, ListOf, Nested, Number
 from naim3l.input.batches import Batch
 
@@ -165,22 +165,6 @@ def label_groups(truth: Matrix) -> NDArray[np.intp]:
     return group
 
 
-def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix, centre: Matrix) -> Matrix:
-    """Weights w (n_models,), at least 0, with the lowest log-loss of log-odds ``start + w @ E``.
-
-    They are shrunk towards ``centre``.
-    """
-
-    def loss(w: Matrix) -> tuple[float, Matrix]:
-        log_odds = start + w @ E
-        value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * PULL * np.sum((w - centre) ** 2)
-        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - centre)
-
-    bounds = [(0, None)] * len(E)
-    return np.asarray(minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds).x)
-
-
 @dataclass(frozen=True)
 class Blend:
     """Log-odds of several models for the rows of one view, as one."""
@@ -223,11 +207,15 @@ def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     squares = (evidence[:, known] ** 2).sum(axis=1)
     said = squares.sum()
     centre = squares / said if said > 0 else np.full(len(evidence), 1 / len(evidence))
-    common = _least_log_loss(evidence[:, known], starts[known], truth[known], centre)
+
+    def weigh(at: Mask, around: Matrix) -> Matrix:
+        """One weight for each model, (n_models, 1), of some of the entries."""
+        entries = evidence[:, at, None], starts[at, None], truth[at, None], at[at, None]
+        return stacking_weights(entries, around, PULL)
+
+    common = weigh(known, centre[:, None])
     for group in np.unique(groups):
-        at = known & (groups == group)
-        entries = (evidence[:, at], starts[at], truth[at])
-        found[:, groups == group] = _least_log_loss(*entries, common)[:, None]
+        found[:, groups == group] = weigh(known & (groups == group), common)
     return found
 
 

@@ -23,7 +23,7 @@ from naim3l._progress import progress_bar
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.base import ViewModel
-from naim3l.features.encoding import FeatureSpec, ViewFeatures
+from naim3l.features.encoding import FeatureSpec, ViewFeatures, free_text
 from naim3l.features.plan import ViewPlan
 from naim3l.files.stored import Array, MapOf, Nested, Whole
 from naim3l.input.batches import Batch
@@ -309,13 +309,9 @@ def tree_rows(features: ViewFeatures, batch: Batch) -> Any:
     whose terms are too many for trees.
     """
     rows, _ = features.rows(batch, judge=False)
-    if features.recipe is None or not _has_text(features.plan):
+    if features.recipe is None or free_text(features.plan) is None:
         return rows
     return features.recipe.apply(rows)
-
-
-def _has_text(plan: ViewPlan | None) -> bool:
-    return plan is not None and plan.free_text_of_encoded() is not None
 
 
 class TreeSpec(FeatureSpec):
@@ -323,7 +319,7 @@ class TreeSpec(FeatureSpec):
 
     def fit(self, batch: Batch, plan: ViewPlan | None, device: str = CPU) -> Any:
         given = FeatureSpec(self.recipe, self.kernel, self.transformer)
-        if given.recipe is not None and given.kernel is None and not _has_text(plan):
+        if given.recipe is not None and given.kernel is None and free_text(plan) is None:
             given = replace(given, recipe=replace(given.recipe, steps=None))
         return given.fit(batch, plan, device)
 

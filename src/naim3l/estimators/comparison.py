@@ -134,11 +134,10 @@ def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
     signed, fold_of = (
         [of[rows] for rows in problem.row_slices] for of in (problem.Y, folds.fold_of)
     )
-    rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
     fits = boosting_fits(tables, signed, fold_of)
     seconds = boosting_cost(fits)
     if asked.boosting == AUTO and seconds > MOST_SECONDS:
         return None, f"not measured: it would take about {seconds:.0f} seconds"
     with progress_bar("boosting", len(fits), shown=model.verbose > 0) as advance:
-        found = boosted_scores(tables, signed, fold_of, rates, advance=advance)
+        found = boosted_scores(tables, signed, fold_of, problem.view_rates, advance=advance)
     return np.concatenate(found), ""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, as_dense
 from naim3l.decisions.borrowing import Borrowing
 from naim3l.decisions.calibration import Calibration
 from naim3l.estimators.linear import LinearViewModel
@@ -175,20 +175,16 @@ def _steps(features: ViewFeatures, rows: Any) -> tuple[Any, Matrix | None, Matri
     start: Matrix
     if recipe is not None:
         source = source[recipe.kept]
-        distance = _as_row(recipe.before_axes(rows)) - recipe.offset - recipe.mean
+        distance = as_dense(recipe.before_axes(rows))[0] - recipe.offset - recipe.mean
         length = float(np.linalg.norm(distance @ recipe.axes.T)) or 1.0
         axes, start = recipe.axes.T / length, np.zeros(len(recipe.axes))
     else:
-        row = _as_row(rows if features.kernel is None else features.kernel.prepare(rows))
+        row = as_dense(rows if features.kernel is None else features.kernel.prepare(rows))[0]
         start = _usual(features, len(row))
         distance = row - start
     at = np.flatnonzero(distance)
     shape = n_columns, len(distance)
     return sparse.csr_array((distance[at], (source[at], at)), shape=shape), axes, start
-
-
-def _as_row(rows: Any) -> Matrix:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)[0]
 
 
 def _usual(features: ViewFeatures, n: int) -> Matrix:

@@ -448,9 +448,12 @@ def _judge_columns(
     kinds = {j: judge_column(survey, j, day_first) for j in used}
     terms = {}
     for j, kind in kinds.items():
-        if kind.name != TEXT or survey.cells[j].units(RARE_WORD) or not _has_many_values(survey, j):
+        if kind.name != TEXT or survey.cells[j].units(RARE_WORD):
             continue
-        counts, stated = survey.cells[j].texts.terms, _name(survey, j) in text
+        texts, stated = survey.cells[j].texts, _name(survey, j) in text
+        if texts.n_values <= MOST_CATEGORIES and not _is_mostly_distinct(survey, j):
+            continue
+        counts = texts.terms
         if _is_free_text(survey, j, counts, stated=stated):
             terms[j] = counts
         elif reason := _too_many_values(survey, j):
@@ -597,11 +600,6 @@ def _refuse_thousands(place: str, cell: Any) -> None:
         "is ambiguous, so that numbers must be written without them; correct such cells, or leave "
         "the column out."
     )
-
-
-def _has_many_values(survey: TableSurvey, j: int) -> bool:
-    """Whether a column of text has more values than can become columns, or mostly distinct ones."""
-    return survey.cells[j].texts.n_values > MOST_CATEGORIES or _is_mostly_distinct(survey, j)
 
 
 def _is_mostly_distinct(survey: TableSurvey, j: int) -> bool:

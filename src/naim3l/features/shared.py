@@ -7,6 +7,7 @@ that lacks a column has its mean. Few columns also get bends and products, so th
 faster with age, or differently for women and men.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -276,12 +277,12 @@ def _of_one_kind(of_views: Found) -> Found:
 
 def _with_categories(name: str, of_views: Found, surveys: Mapping[str, TableSurvey]) -> Found:
     """Columns of text with the categories of all views, without views that have other values."""
-    counts, n_missing = dict[str, dict[Any, int]](), dict[str, int]()
+    counts, n_missing = dict[str, Counter[Any]](), dict[str, int]()
     for view in of_views:
         survey = surveys[view]
         assert survey.columns is not None
         j = survey.columns.index(name)
-        counts[view] = dict(survey.cells[j].texts.counts or {})
+        counts[view] = Counter(survey.cells[j].texts.counts or {})
         n_missing[view] = max(survey.rows.n_present - int(survey.n_known[j]), 0)
     others = {
         view: set().union(*(of for other, of in counts.items() if other != view)) for view in counts
@@ -298,10 +299,7 @@ def _with_categories(name: str, of_views: Found, surveys: Mapping[str, TableSurv
             f"If they mean the same, give them the same values; otherwise {_CURE}"
         )
     kept = [view for view in of_views if view not in strange]
-    total: dict[Any, int] = {}
-    for view in kept:
-        for value, n in counts[view].items():
-            total[value] = total.get(value, 0) + n
+    total = sum((counts[view] for view in kept), Counter[Any]())
     values, n_rare = categories_of(total, sum(n_missing[view] for view in kept))
     return {
         view: (j, replace(column, categories=values, n_rare=n_rare))

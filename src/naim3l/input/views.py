@@ -203,6 +203,10 @@ class TableNames:
             f"{self.labels}."
         )
 
+    def truth_of(self, rows: Any) -> NDArray[np.float64]:
+        """Labels of `LabelledRows` in the order of those of the fit, 1, 0, NaN = unknown."""
+        return rows.truth[:, np.argsort(self.label_positions(rows.labels))]
+
     def warn_of_labels_among_features(self) -> None:
         """Warn of columns of views that have the names of labels."""
         for view in self.views if self.labels_named else ():
