@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from naim3l import NAIM3L, DataWarning, join_views
 from naim3l.datasets import make_unpaired
-from naim3l.input.chunks import load_dask
+from naim3l.files.errors import load_extra
 
 dask = pytest.importorskip("dask")
 pytestmark = pytest.mark.dask
@@ -244,7 +244,7 @@ def test_the_model_is_in_the_graph_once(wide, unnamed, kind, tmp_path):
 
 
 def test_a_cluster_gives_the_same_bits(wide):
-    distributed = load_dask("distributed")
+    distributed = load_extra("distributed")
     model, frame, _ = wide
     found = model.decision_function(dd.from_pandas(frame, npartitions=4))
     local = found.compute(scheduler="threads")

@@ -171,7 +171,8 @@ class TestSoftLabels:
         problem = problem_of(rng, n_rows=(300,))
         fold_of = hold_out_folds(problem, 5, np.random.RandomState(0))
         folds = Folds.of(problem, fold_of)
-        fits = folds.fits(lambda part: part.ridge_solutions([1.0])[0])
+        parts = map(folds.without, range(len(folds)))
+        fits = [part.ridge_solutions([1.0])[0] for part in parts]
         final = problem.multiply(problem.ridge_solutions([1.0])[0])
         P = fill_probabilities(problem, folds.scores(fits, final), final)
         assert ((P > 0) & (P < 1)).all()
@@ -186,7 +187,8 @@ class TestSoftLabels:
         pair = 1.0, 0.3
         for of in (problem, flipped):
             folds = Folds.of(of, fold_of)
-            fits = folds.fits(lambda part: fit(part, *pair, problem.base_rates))
+            parts = map(folds.without, range(len(folds)))
+            fits = [fit(part, *pair, problem.base_rates) for part in parts]
             W = fit(of, *pair, problem.base_rates)
             found.append(model._fit_softly(of, folds, fits, W, pair)[1])
         assert_allclose(found[0][2], found[1][2], rtol=1e-8, atol=1e-10)

@@ -3,9 +3,9 @@
 import copy
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
@@ -33,6 +33,7 @@ from naim3l.files.stored import (
     Sometimes,
     Text,
     Whole,
+    declared_fields,
     dump,
     read_description,
     read_model,
@@ -47,14 +48,9 @@ VERSIONS = {"naim3l": "0.1", "numpy": "2.0"}
 class Curve:
     """What a small fitted class looks like."""
 
-    _stored: ClassVar = {
-        "slope": Array("f", "labels", low=0),
-        "own": Array("b", "labels"),
-        "word": Text(("steep", "flat")),
-    }
-    slope: np.ndarray
-    own: np.ndarray
-    word: str
+    slope: Annotated[np.ndarray, Array("f", "labels", low=0)]
+    own: Annotated[np.ndarray, Array("b", "labels")]
+    word: Annotated[str, Text(("steep", "flat"))]
 
     @cached_property
     def steepest(self):
@@ -63,12 +59,8 @@ class Curve:
 
 @dataclass(slots=True, eq=False)
 class Scale:
-    _stored: ClassVar = {
-        "mean": Array("f", "columns"),
-        "kept": Array("i", "features", low=0, below=9),
-    }
-    mean: np.ndarray
-    kept: np.ndarray
+    mean: Annotated[np.ndarray, Array("f", "columns")]
+    kept: Annotated[np.ndarray, Array("i", "features", low=0, below=9)]
 
 
 class Rotation:
@@ -182,8 +174,9 @@ def same(one, other):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
-    if hasattr(one, "_stored"):
-        names = [name for name in one._stored if hasattr(one, name) or hasattr(other, name)]
+    if hasattr(one, "_stored") or is_dataclass(one):
+        names = declared_fields(type(one))
+        names = [name for name in names if hasattr(one, name) or hasattr(other, name)]
         return all(same(getattr(one, name, None), getattr(other, name, None)) for name in names)
     return repr(one) == repr(other)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from naim3l.files.errors import load_extra
 from naim3l.input import chunks
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import Fold, run_pass
@@ -250,4 +251,4 @@ def test_settings():
         assert not chunks.on_cluster()
     assert chunks.memory_limit() is None
     with pytest.raises(ImportError, match=r"pip install 'naim3l\[dask\]'"):
-        chunks.load_dask("dask.no_such_module")
+        load_extra("dask.no_such_module")

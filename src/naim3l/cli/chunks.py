@@ -14,9 +14,9 @@ from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.cli.tables import ViewTable, decode
 from naim3l.features.survey import types_and_missing
-from naim3l.files.errors import ReadError
+from naim3l.files.errors import ReadError, load_extra
 from naim3l.input.batches import Batch
-from naim3l.input.chunks import load_dask, memory_limit, n_workers
+from naim3l.input.chunks import memory_limit, n_workers
 from naim3l.input.labels import LabelDecoder, LabelSurvey
 from naim3l.input.sources import BATCH_ROWS, ChunkedTable, all_chunked, open_tables
 from naim3l.problem.sampling import RowSample
@@ -41,12 +41,12 @@ def workers(memory: str | None, address: str | None) -> Iterator[int | None]:
             yield None
             return
         try:
-            n_bytes = int(load_dask("dask.utils").parse_bytes(memory))
+            n_bytes = int(load_extra("dask.utils").parse_bytes(memory))
         except ValueError:
             n_bytes = 0
         if n_bytes < 2**18:  # too little for anything
             raise ReadError(f"--memory {memory}: give a size such as 4GB, 500MB or 4GiB.")
-        stack.enter_context(load_dask().config.set({"naim3l.memory": n_bytes}))
+        stack.enter_context(load_extra("dask").config.set({"naim3l.memory": n_bytes}))
         yield int(SHARE_OF_BATCHES * n_bytes / (COPIES * n_threads))
 
 
@@ -54,7 +54,7 @@ def workers(memory: str | None, address: str | None) -> Iterator[int | None]:
 def _connected(address: str) -> Iterator[int]:
     """Context in which a cluster computes; the number of threads of its largest worker."""
     try:
-        client = load_dask("distributed").Client(address, timeout=PATIENCE)
+        client = load_extra("distributed").Client(address, timeout=PATIENCE)
     except (OSError, ValueError, TypeError) as error:
         how = "start 'dask scheduler' and 'dask worker'"
         raise ReadError(f"--dask {address}: no scheduler answers ({error}); {how}.") from error

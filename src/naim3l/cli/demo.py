@@ -140,9 +140,7 @@ def _print_summary(records: list[dict[str, Any]], n_seeds: int, *, markdown: boo
         f"yeast, {100 * ALPHA:.1f} % of each view's training rows removed, {100 * BETA:.0f} % of "
         "labels hidden, rows shuffled;"
     )
-    title = (
-        f"lam {LAM}, {what if n_seeds > 1 else '1 seed: percent'}, per view, averaged over views"
-    )
+    title = f"lam {LAM}, {what}, per view, averaged over views"
     rows = []
     for method in dict.fromkeys(record["method"] for record in records):
         values = [[r[name] for r in records if r["method"] == method] for name in METRICS]

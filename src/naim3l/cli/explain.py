@@ -12,19 +12,9 @@ MOST_LABELS, MOST_COLUMNS, FIGURES = 5, 20, (".svg", ".png", ".pdf")
 
 Id: Any = option("Id of the row.", str | None, "--id")
 Number: Any = option("Number of the row, from 0, of a single table.", int | None, min=0)
-IdColumn: Any = option(
-    "Column with the ids of the rows, or view=column for one view; by default that of the model, "
-    "or one that looks like ids; repeat for several.",
-    list[str] | None,
-    "--id-column",
-)
+IdColumn: Any = options.ids_option("--id-column")
 Chosen: Any = option("Label to explain; repeat for several.", list[str] | None, "--label")
-Known: Any = option(
-    "File with labels of these rows that are known, matched by id, or view=path for one view; "
-    "repeat for several. They are parts of the explanation.",
-    list[str] | None,
-    "--known",
-)
+Known: Any = options.known_option("They are parts of the explanation.")
 Figure: Any = option("Figure to write: .svg, .png or .pdf.", Path | None)
 Every: Any = option(f"All labels, instead of the first {MOST_LABELS}.", bool, "--all")
 
@@ -73,7 +63,11 @@ def explain(
         fitted = load_model(model)
         set_titles(fitted, settings)
         X, labels = _read(fitted, settings, known=bool(known))
-        X, labels, name = _with_id(X, labels, id) if row is None else _only(X, labels, row)
+        name: Any = id
+        if row is None:
+            _check_ids(X)
+        else:
+            X, labels, name = _only(X, labels, row)
         found = explain_row(fitted, X, name, labels=label, known=labels)
         shown = found if every or label else found[:MOST_LABELS]
         if figure is not None:
@@ -104,13 +98,12 @@ def _read(model: Any, settings: Any, *, known: bool) -> tuple[dict[str, Any], An
     return {name: view.read()[0] for name, view in open_new(model, settings).items()}, None
 
 
-def _with_id(X: Mapping[str, Any], labels: Any, name: Any) -> tuple[Any, Any, Any]:
-    """Tables, which must have ids, their known labels, and an id."""
+def _check_ids(X: Mapping[str, Any]) -> None:
+    """Refuse tables without ids."""
     for view, batch in X.items():
         if batch.data.index.name is None:
             how = "name the column with --id-column, or the row with --row"
             raise ValueError(f"view {view!r}: its rows have no ids; {how}.")
-    return X, labels, name
 
 
 def _only(X: Mapping[str, Any], labels: Any, row: int) -> tuple[Any, Any, Any]:

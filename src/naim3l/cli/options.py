@@ -20,6 +20,21 @@ def _several(help: str, *names: str) -> Any:
     return option(f"{help}; repeat for several.", list[str] | None, *names)
 
 
+def ids_option(name: str) -> Any:
+    """Annotation of the option that names the columns with ids."""
+    return _several(
+        "Column with the ids of the rows, or view=column for one view; by default that of the "
+        "model, or one that looks like ids",
+        name,
+    )
+
+
+def known_option(use: str) -> Any:
+    """Annotation of the option for known labels, of which the help says how they are used."""
+    of = "File with labels of these rows that are known, matched by id, or view=path for one view"
+    return option(f"{of}; repeat for several. {use}", list[str] | None, "--known")
+
+
 _VIEWS = (
     "Views as name=path: a file (<readable>), a folder or quoted pattern of CSV or Parquet files, "
     "or name=sqlite:///file.db#select ..."
@@ -29,11 +44,7 @@ Model = Annotated[Path, typer.Argument(help="Model file that 'naim3l fit' wrote.
 Config = option("Settings in TOML, as 'naim3l init' writes them.", Path | None)
 Labels = _several("Label columns, names or patterns like 'dx_*'; by default guessed or the model's")
 LabelFiles = _several("view=path of a file with labels of a view")
-Ids = _several(
-    "Column with the ids of the rows, or view=column for one view; by default that of the model, "
-    "or one that looks like ids",
-    "--id",
-)
+Ids = ids_option("--id")
 Yes = _several("Further word for yes in label columns")
 No = _several("Further word for no")
 Unknown = _several("Further word for unknown")

@@ -21,12 +21,7 @@ Overlap: Any = option(
     min=0,
     max=1,
 )
-Known: Any = option(
-    "File with labels of these rows that are known, matched by id, or view=path for one view; "
-    "repeat for several. Other labels are then predicted given these.",
-    list[str] | None,
-    "--known",
-)
+Known: Any = options.known_option("Other labels are then predicted given these.")
 Folder: Any = option("Folder to write to, a file per view.", Path, "--out", "-o")
 Format: Any = option("Format of the files in a folder: <written>.", str, "--format")
 Least: Any = option(
@@ -182,12 +177,7 @@ def impute(
     """
     with report_errors():
         from naim3l.cli.chunks import open_rows
-        from naim3l.cli.predictions import (
-            check_answers,
-            fill_in,
-            words_of_source,
-            write_answers,
-        )
+        from naim3l.cli.predictions import check_answers, fill_in, words_of_source, write_answers
         from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import is_chunked, open_known
         from naim3l.files.atomic_write import file_names

@@ -18,7 +18,7 @@ from naim3l.features.encoding import FeatureSpec
 from naim3l.features.kernels import HISTOGRAM_KERNELS, N_LANDMARKS, Kernel
 from naim3l.features.recipes import Recipe
 from naim3l.files.databases import place_database
-from naim3l.files.errors import ReadError, close_names
+from naim3l.files.errors import ReadError, check_names, close_names
 from naim3l.files.secrets import URL, show_source
 from naim3l.files.tables import check_file, source_files
 from naim3l.input.labels import USUAL_WORDS, LabelWords
@@ -171,9 +171,7 @@ def parse_sources(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _check_views(where: str, given: Collection[str], views: Collection[str]) -> None:
-    for view in given:
-        if view and view not in views:
-            raise ReadError(f"{where}: no view {quote(view)}; {close_names(view, views)}")
+    check_names(filter(None, given), views, where, "view")
 
 
 def by_view(option: str, given: Sequence[str]) -> dict[str, str]:

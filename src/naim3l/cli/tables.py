@@ -7,8 +7,6 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-
 from naim3l._ids import in_order_of_names
 from naim3l._origin import Origin
 from naim3l._text import quote, some
@@ -18,12 +16,13 @@ from naim3l.features.cells import POINT, spelled_number
 from naim3l.features.plan import MOST_ODD
 from naim3l.features.recipes import Recipe
 from naim3l.features.survey import FEWEST_COUNTED, TEXT, TableSurvey, find_ids
-from naim3l.files.errors import ReadError, close_names
+from naim3l.files.errors import ReadError, check_names, close_names
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import UNKNOWN, Batch
 from naim3l.input.labels import (
     USUAL_WORDS,
     LabelDecoder,
+    LabelledRows,
     LabelSurvey,
     LabelWords,
     word,
@@ -42,8 +41,7 @@ NO_ANSWER = tuple(digit * length for length in (1, 2, 3, 4) for digit in "789")
 
 def decode(decoder: LabelDecoder, names: list[str], labels: Batch) -> Any:
     """Labels as a pandas table of 1, 0, and NaN = unknown, with the columns that are named."""
-    signed = decoder.decode(labels)
-    values = np.where(signed == 0, np.nan, signed > 0)
+    values = LabelledRows(labels, decoder.decode(labels), one_column=False).truth
     found = type(labels.data)(values, labels.data.index, labels.columns)
     return found.reindex(columns=names)
 
@@ -189,9 +187,8 @@ def open_training(settings: Settings) -> dict[str, ViewTable]:
 
 
 def _check_id(column: str | None, table: FileTable) -> None:
-    if column is not None and column not in table.columns:
-        near = close_names(column, table.columns)
-        raise ReadError(f"{table.name}: no id column {quote(column)}; {near}")
+    if column is not None:
+        check_names([column], table.columns, table.name, "id column")
 
 
 def _label_table(view: ViewSettings, own_id: str | None, table: FileTable) -> FileTable:
@@ -375,11 +372,7 @@ def _open_of_fit(model: Any, name: str, view: ViewSettings) -> ViewTable:
         what = "on tables without column names, or on one wide table; use it from Python."
         raise ReadError(f"view {name!r}: the model was fitted {what}")
     table, roles = open_table(view.source), stored_roles(model, name)
-    there = set(table.columns)
-    for column in features:
-        if column not in there:
-            near = close_names(column, table.columns)
-            raise ReadError(f"view {name!r}, {table.name}: no column {quote(column)}; {near}")
+    check_names(features, table.columns, f"view {name!r}, {table.name}")
     _check_id(view.id, table)
     plans = getattr(model, "columns_", {}).get(name, ())  # a blend has none
     text = tuple(c.name for c in plans if c.kind == TEXT and not c.dropped)

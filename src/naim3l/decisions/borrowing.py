@@ -6,7 +6,7 @@ labels that the table does record, each predicted as if it did not, on rows held
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -37,22 +37,12 @@ N_GROUPS = 5  # of labels, each measured with the strength that the others have
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Held-out answers of a table, its labels, and which labels it ever records.
+    """Held-out answers of a table, its labels, and which labels it ever records."""
 
-    Attributes
-    ----------
-    log_odds, truth : ndarray of shape (n_rows, n_labels)
-        Calibrated log-odds of held-out rows, or NaN; 1, 0, NaN = unknown.
-    base : ndarray of shape (n_labels,)
-        Log-odds of the rate of each label in the table.
-    recorded : bool ndarray of shape (n_labels,)
-        Whether some row's label is known.
-    """
-
-    log_odds: Matrix
-    truth: Matrix
-    base: Matrix
-    recorded: Mask
+    log_odds: Matrix  # calibrated, of held-out rows, (n_rows, n_labels); NaN elsewhere
+    truth: Matrix  # (n_rows, n_labels): 1, 0, NaN = unknown
+    base: Matrix  # log-odds of the rate of each label in the table, (n_labels,)
+    recorded: Mask  # labels that are known of some row, (n_labels,)
 
     @property
     def correlation(self) -> LabelCorrelation:
@@ -74,27 +64,13 @@ def _standardised(values: Matrix, base: Matrix) -> Matrix:
 
 @dataclass(frozen=True)
 class Borrowing:
-    """Evidence for labels that a table never records, from the labels that it records.
+    """Evidence for labels that a table never records, from the labels that it records."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_labels, n_labels)
-        For each such label a column, with a weight for each recorded label; others are 0.
-    absent : bool ndarray of shape (n_labels,)
-        Labels that the table never records.
-    strength : float
-        Factor of the evidence; 0 if it has not helped where it could be checked.
-    """
-
-    weights: Matrix
-    absent: Mask
-    strength: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "weights": Array("f", "labels", "labels"),
-        "absent": Array("b", "labels"),
-        "strength": Number(0, MOST_STRENGTH),
-    }
+    # For each absent label a column, with a weight for each recorded label; others are 0.
+    weights: Annotated[Matrix, Array("f", "labels", "labels")]
+    absent: Annotated[Mask, Array("b", "labels")]  # labels that the table never records
+    # Factor of the evidence; 0 if it has not helped where it could be checked.
+    strength: Annotated[float, Number(0, MOST_STRENGTH)]
 
     @property
     def borrowed(self) -> Mask:
@@ -220,35 +196,16 @@ def describe_absent(absent: Sequence[AbsentLabel], simulated: "Simulation | None
 
 @dataclass(frozen=True)
 class Simulation:
-    """What borrowing reaches for labels that are recorded, as if they were not.
+    """What borrowing reaches for labels that are recorded, as if they were not."""
 
-    Attributes
-    ----------
-    strength : float
-        The factor of the evidence with the lowest log-loss.
-    gain, error : float
-        Share by which it lowers the log-loss of base rates, and the standard error of that.
-    n_checks : int
-        Pairs of a table and a label that could be simulated.
-    low, high : float
-        The range of AUC in which eight of ten of them lie; NaN without any.
-    """
-
-    strength: float
-    gain: float
-    error: float
-    n_checks: int
-    low: float
-    high: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "strength": Number(0, MOST_STRENGTH),
-        "gain": Number(-10, 1),
-        "error": Number(0, finite=False),
-        "n_checks": Number(0),
-        "low": Number(0, 1, finite=False),
-        "high": Number(0, 1, finite=False),
-    }
+    # The factor of the evidence with the lowest log-loss.
+    strength: Annotated[float, Number(0, MOST_STRENGTH)]
+    gain: Annotated[float, Number(-10, 1)]  # share by which it lowers the log-loss of base rates
+    error: Annotated[float, Number(0, finite=False)]  # standard error of the gain
+    n_checks: Annotated[int, Number(0)]  # pairs of a table and a label that could be simulated
+    # The range of AUC in which eight of ten of them lie; NaN without any.
+    low: Annotated[float, Number(0, 1, finite=False)]
+    high: Annotated[float, Number(0, 1, finite=False)]
 
     @property
     def obstacle(self) -> str:
@@ -270,9 +227,7 @@ class Simulation:
         return ""
 
 
-def learn_borrowing(
-    tables: Sequence[LabelTable],
-) -> tuple[Simulation, list[Borrowing | None]]:
+def learn_borrowing(tables: Sequence[LabelTable]) -> tuple[Simulation, list[Borrowing | None]]:
     """What the simulation says, and for each table that lacks labels how they are predicted."""
     parts = [table.correlation for table in tables]
     total = LabelCorrelation.total(parts)

@@ -6,10 +6,10 @@ correlated, and tell about those of the unknown labels. How much to believe them
 known entries that are left out one at a time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import expit
@@ -38,12 +38,7 @@ LARGEST_LOG_ODDS = 700.0
 def residuals_of(log_odds: Matrix, truth: Matrix) -> Matrix:
     """What probabilities leave open of known labels, in standard deviations; NaN elsewhere.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_rows, n_labels)
-        Of probabilities that do not use the labels of the row.
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
+    They are (n_rows, n_labels), as are log-odds without the labels of the row, and the truth.
     """
     p = expit(log_odds)
     return np.asarray((truth - p) / np.sqrt(np.maximum(p * (1 - p), LEAST_VARIANCE)))
@@ -100,36 +95,20 @@ class Bridge:
     array([[0. , 3.8]])
     """
 
-    residuals: LabelCorrelation
-    noise: float
-    strength: float
-    gain: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "residuals": Nested(LabelCorrelation),
-        "noise": Number(above=0),
-        "strength": Number(0, STRENGTHS[-1]),
-        "gain": Number(-1, 1),
-    }
+    residuals: Annotated[LabelCorrelation, Nested(LabelCorrelation)]
+    noise: Annotated[float, Number(above=0)]
+    strength: Annotated[float, Number(0, STRENGTHS[-1])]
+    gain: Annotated[float, Number(-1, 1)]
 
     @cached_property
     def _conditional(self) -> Conditional:
         return Conditional.of(self.residuals.matrix())
 
     def log_odds(self, log_odds: Matrix, truth: Matrix) -> Matrix:
-        """Log-odds of unknown labels given the known labels of their row.
+        """Log-odds (n_rows, n_labels) of unknown labels given the known labels of their row.
 
-        Parameters
-        ----------
-        log_odds : ndarray of shape (n_rows, n_labels)
-            Without the labels of the row.
-        truth : ndarray of shape (n_rows, n_labels)
-            1, 0, NaN = unknown.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels)
-            Those of known labels, and of rows without known labels, are unchanged.
+        Given are those without the labels of the row, and the truth: 1, 0, NaN = unknown. Those of
+        known labels, and of rows without known labels, are unchanged.
         """
         found, open_ = log_odds.copy(), np.isnan(truth)
         rows = np.flatnonzero(open_.any(axis=1) & ~open_.all(axis=1))
@@ -141,20 +120,11 @@ class Bridge:
         return found
 
     def shares(self, log_odds: Matrix, truth: Matrix) -> Matrix:
-        """What each known label of a row adds to the log-odds of its unknown ones.
+        """What each known label of one row adds to the log-odds of its unknown ones.
 
         The expected residual of an unknown label is a sum over the known ones, and so, in
-        proportion, is what it adds to the log-odds.
-
-        Parameters
-        ----------
-        log_odds, truth : ndarray of shape (n_labels,)
-            As for `log_odds`, of one row.
-
-        Returns
-        -------
-        ndarray of shape (n_known, n_labels)
-            0 for the known labels.
+        proportion, is what it adds to the log-odds. The result is (n_known, n_labels), 0 for the
+        known labels.
         """
         known = np.flatnonzero(np.isfinite(truth))
         alone = np.repeat(np.where(np.isfinite(truth), 0.0, np.nan)[None], len(known), axis=0)

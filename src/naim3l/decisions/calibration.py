@@ -6,9 +6,9 @@ average to the rate. Slopes are nested, so that labels with few known entries bo
 and it from all tables, and never negative: higher scores have higher probabilities.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,21 +50,12 @@ class Calibration:
         Whether the slope depends more on the label's own entries than on those of others.
     """
 
-    centre: Matrix
-    spread: Matrix
-    slope: Matrix
-    shift: Matrix
-    base: Matrix
-    own: Mask
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "centre": Array("f", "labels"),
-        "spread": Array("f", "labels", above=0),
-        "slope": Array("f", "labels", low=0),
-        "shift": Array("f", "labels"),
-        "base": Array("f", "labels"),
-        "own": Array("b", "labels"),
-    }
+    centre: Annotated[Matrix, Array("f", "labels")]
+    spread: Annotated[Matrix, Array("f", "labels", above=0)]
+    slope: Annotated[Matrix, Array("f", "labels", low=0)]
+    shift: Annotated[Matrix, Array("f", "labels")]
+    base: Annotated[Matrix, Array("f", "labels")]
+    own: Annotated[Mask, Array("b", "labels")]
 
     def evidence(self, scores: Matrix) -> Matrix:
         """Log-odds beyond those of the rates, of scores (n_rows, n_labels); NaN stays NaN."""
@@ -72,10 +63,8 @@ class Calibration:
 
     def evidence_of(self, part: Matrix, scores: Matrix, share: Matrix) -> Matrix:
         """Evidence that is due to a part of scores, whose variance has a share of theirs."""
-        z = (scores - self.centre) / self.spread
         # Of large scores, all parts count less and less alike.
-        slope = self.slope * np.where(np.abs(z) > USUAL, compress(z) / np.where(z == 0, 1, z), 1.0)
-        return slope * part / self.spread - share * self.shift
+        return self.slopes_at(scores) * part - share * self.shift
 
     def slopes_at(self, scores: Matrix) -> Matrix:
         """Factors of ``scores - centre`` in the evidence, equal for all but unusual scores."""
@@ -113,22 +102,18 @@ class Calibration:
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """Scores of a table that calibration learns from.
+    """Scores of a table that calibration learns from."""
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_labels)
-        Scores of held-out entries by fits without them, on the scale of the final fit; NaN
-        elsewhere.
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
-    final : ndarray of shape (n_final_rows, n_labels)
-        Scores of training rows by the final fit.
-    """
+    # Of held-out entries by fits without them, on the scale of the final fit; NaN elsewhere.
+    scores: Matrix  # (n_rows, n_labels)
+    truth: Matrix  # (n_rows, n_labels): 1, 0, NaN = unknown
+    final: Matrix  # of training rows by the final fit, (n_final_rows, n_labels)
 
-    scores: Matrix
-    truth: Matrix
-    final: Matrix
+    @classmethod
+    def of_views(cls, problem: Any, scores: Matrix, final: Matrix) -> "list[HeldOutScores]":
+        """Of each view, from those of the stacked rows of a problem, (n_rows, n_labels)."""
+        truth = problem.truth_of(problem.Y != 0)
+        return [cls(scores[rows], truth[rows], final[rows]) for rows in problem.row_slices]
 
     @property
     def known(self) -> Mask:
@@ -167,29 +152,16 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
     Slopes minimise the log-loss of the held-out entries in three steps, each with a normal prior
     around the last: one slope for all tables, around 0; one for each table; and one for each label
     in it, with an offset that is not used. A label without entries in a table has its slope.
-
-    Parameters
-    ----------
-    tables : sequence of HeldOutScores
-        Held-out scores of each table.
-    rates : ndarray of shape (n_tables, n_labels)
-        Share of positives of each label in each table, between 0 and 1.
-
-    Returns
-    -------
-    list of Calibration
-        For each table.
+    ``rates`` are shares of positives of each label in each table, (n_tables, n_labels).
     """
-    scales = [scale_of(table.final) for table in tables]
+    scales, bases = [scale_of(table.final) for table in tables], logit(rates)
     entries = [
-        _Entries.of(compress((table.scores - centre) / spread), table.truth, table.known, of_table)
-        for table, (centre, spread), of_table in zip(tables, scales, logit(rates), strict=True)
+        _Entries.of(compress((table.scores - centre) / spread), table.truth, table.known, base)
+        for table, (centre, spread), base in zip(tables, scales, bases, strict=True)
     ]
     common = _nested_slope(entries, 0.0)
     found = []
-    for table, (centre, spread), own, base in zip(
-        tables, scales, entries, logit(rates), strict=True
-    ):
+    for table, (centre, spread), own, base in zip(tables, scales, entries, bases, strict=True):
         around = np.full(len(base), _nested_slope([own], common))
         slope, offset = _own_curves(own, around, base)
         p = expit(slope[own.labels] * own.standard + offset[own.labels])
@@ -280,48 +252,64 @@ def _nested_slope(tables: Sequence[_Entries], around: float) -> float:
     return float(root_scalar(gradient, bracket=(0.0, MOST_SLOPE), method="toms748").root)
 
 
-def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> tuple[Matrix, Matrix]:
+def _own_curves(entries: _Entries, slope: Matrix, offset: Matrix) -> Matrix:
     """Most likely slope and offset of each label, with a normal prior around the given ones.
 
-    Newton's method for all labels at once. The log-loss is convex, and the prior keeps steps
-    finite if the entries of a label are separable or absent. A step that would increase the loss,
-    for which one extreme score is enough, is halved.
+    The prior keeps steps finite if the entries of a label are separable or absent.
     """
     standard, yes, labels = entries.standard, entries.yes, entries.labels
+    around, hold = np.stack([slope, offset]), np.array([[HOLD_SLOPE], [HOLD_OFFSET]])
 
-    def loss(a: Matrix, b: Matrix) -> Matrix:
-        log_odds = a[labels] * standard + b[labels]
+    def loss(curve: Matrix) -> Matrix:
+        log_odds = curve[0][labels] * standard + curve[1][labels]
         # -log of the probability of the truth; a positive has the sign of its log-odds reversed.
         against = np.where(yes > 0, -log_odds, log_odds)
         # log(1 + exp), in a form that is several times as fast as logaddexp and as exact.
         own = entries.sums(np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against))))
-        return own + 0.5 * (HOLD_SLOPE * (a - slope) ** 2 + HOLD_OFFSET * (b - offset) ** 2)
+        return np.asarray(own + 0.5 * (hold * (curve - around) ** 2).sum(axis=0))
 
-    a, b = slope.copy(), offset.copy()
-    value = loss(a, b)
-    for _ in range(MAX_STEPS):
-        p = expit(a[labels] * standard + b[labels])
+    def derivatives(curve: Matrix) -> tuple[Matrix, Matrix]:
+        p = expit(curve[0][labels] * standard + curve[1][labels])
         error, curvature = p - yes, p * (1 - p)
-        weighted = standard * curvature
-        grad_a = entries.sums(standard * error) + HOLD_SLOPE * (a - slope)
-        grad_b = entries.sums(error) + HOLD_OFFSET * (b - offset)
-        h_aa = entries.sums(standard * weighted) + HOLD_SLOPE
-        h_ab = entries.sums(weighted)
-        h_bb = entries.sums(curvature) + HOLD_OFFSET
-        determinant = h_aa * h_bb - h_ab**2
-        step_a = (h_bb * grad_a - h_ab * grad_b) / determinant
-        step_b = (h_aa * grad_b - h_ab * grad_a) / determinant
-        if max(np.abs(step_a).max(), np.abs(step_b).max()) < SHORT_STEP:
+        sums = [entries.sums(of * curvature) for of in (standard**2, standard, 1.0)]
+        gradient = np.stack([entries.sums(standard * error), entries.sums(error)])
+        H = np.array([sums[:2], sums[1:]]).transpose(2, 0, 1) + np.diag(hold[:, 0])
+        return gradient + hold * (curve - around), H
+
+    return minimise(around, loss, derivatives)
+
+
+def minimise(
+    start: Matrix,
+    loss: Callable[[Matrix], Matrix],
+    derivatives: Callable[[Matrix], tuple[Matrix, Matrix]],
+    least: float = -np.inf,
+) -> Matrix:
+    """Parameters (n_parameters, n_labels) with the lowest convex loss of each label, (n_labels,).
+
+    Newton's method for all labels at once. ``derivatives`` are gradients, (n_parameters, n_labels),
+    and matrices, (n_labels, n_parameters, n_parameters). Parameters at ``least`` stay there as long
+    as they would fall. A step that would increase a loss, for which one extreme score is enough, is
+    halved.
+    """
+    w, value = start, loss(start)
+    for _ in range(MAX_STEPS):
+        gradient, H = derivatives(w)
+        free = ((w > least) | (gradient < 0)).T
+        H = np.where(free[:, :, None] & free[:, None], H, np.eye(len(w)))
+        step = np.linalg.solve(H, np.where(free, gradient.T, 0.0)[:, :, None])[:, :, 0].T
+        if np.abs(step).max(initial=0.0) < SHORT_STEP:
             break
-        share = np.ones_like(a)
+        share = np.ones(w.shape[1])
         for _ in range(MAX_HALVINGS):
-            reached = loss(a - share * step_a, b - share * step_b)
+            tried = np.maximum(w - share * step, least)
+            reached = loss(tried)
             rises = reached > value + ROUNDING * (1 + value)
             if not rises.any():
                 break
             share = np.where(rises, share / 2, share)
-        a, b, value = a - share * step_a, b - share * step_b, reached
-    return a, b
+        w, value = tried, reached
+    return w
 
 
 def centring_shift(base: Matrix, evidence: Matrix) -> Matrix:

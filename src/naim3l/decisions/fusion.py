@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, logit
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Mask, Matrix
 from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.decisions.calibration import Calibration
+from naim3l.decisions.stacking import stacking_weights
 from naim3l.files.stored import Array, ListOf, Nested, Number
 from naim3l.input.batches import Batch
 
@@ -82,17 +82,8 @@ def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
     covariance, as a share of the product of the standard deviations within the groups, is the
     overlap; sums go over all pairs of views and labels. With few samples it is drawn to the usual.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_views, n_samples, n_labels)
-        Calibrated log-odds by view, or NaN.
-    base : ndarray of shape (n_labels,) or (n_views, n_labels)
-        Log-odds of the rates of the labels.
-
-    Returns
-    -------
-    float or None
-        From 0 to 0.95; None where no two views have enough samples in common.
+    Log-odds and ``base`` are those of `add_evidence`. The overlap is at most `MOST_OVERLAP`, and
+    None where no two views have enough samples in common.
     """
     base = np.broadcast_to(base, (len(log_odds), log_odds.shape[-1]))
     evidence, P = log_odds - base[:, None], expit(log_odds)
@@ -137,13 +128,9 @@ def _between_groups(evidence: Matrix, P: Matrix) -> Matrix:
 class Evidence:
     """Fusion of the views of a wide table by added evidence."""
 
-    calibrations: list[Calibration]  # of every view
-    overlap: float
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "calibrations": ListOf(Nested(Calibration), "views"),
-        "overlap": Number(0, 1),
-    }
+    # Of every view.
+    calibrations: Annotated[list[Calibration], ListOf(Nested(Calibration), "views")]
+    overlap: Annotated[float, Number(0, 1)]
 
     @classmethod
     def of(cls, calibrations: list[Calibration], scores: Matrix) -> "Evidence":
@@ -178,33 +165,13 @@ def label_groups(truth: Matrix) -> NDArray[np.intp]:
     return group
 
 
-def _least_log_loss(E: Matrix, start: Matrix, yes: Matrix, centre: Matrix) -> Matrix:
-    """Weights w (n_models,), at least 0, with the lowest log-loss of log-odds ``start + w @ E``.
-
-    They are shrunk towards ``centre``.
-    """
-
-    def loss(w: Matrix) -> tuple[float, Matrix]:
-        log_odds = start + w @ E
-        value = -np.sum(log_expit(np.where(yes > 0, log_odds, -log_odds)))
-        value += 0.5 * PULL * np.sum((w - centre) ** 2)
-        return float(value), E @ (expit(log_odds) - yes) + PULL * (w - centre)
-
-    bounds = [(0, None)] * len(E)
-    return np.asarray(minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds).x)
-
-
 @dataclass(frozen=True)
 class Blend:
     """Log-odds of several models for the rows of one view, as one."""
 
-    calibrations: list[Calibration]
-    weights: Matrix  # (n_models, n_labels), of what each model adds to the rates
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "calibrations": ListOf(Nested(Calibration), "members"),
-        "weights": Array("f", "members", "labels"),
-    }
+    calibrations: Annotated[list[Calibration], ListOf(Nested(Calibration), "members")]
+    # (n_models, n_labels), of what each model adds to the rates.
+    weights: Annotated[Matrix, Array("f", "members", "labels")]
 
     def log_odds(self, scores: Matrix) -> Matrix:
         """Log-odds (n_rows, n_labels) of scores (n_models, n_rows, n_labels)."""
@@ -240,11 +207,15 @@ def blend_weights(log_odds: Matrix, base: Matrix, truth: Matrix) -> Matrix:
     squares = (evidence[:, known] ** 2).sum(axis=1)
     said = squares.sum()
     centre = squares / said if said > 0 else np.full(len(evidence), 1 / len(evidence))
-    common = _least_log_loss(evidence[:, known], starts[known], truth[known], centre)
+
+    def weigh(at: Mask, around: Matrix) -> Matrix:
+        """One weight for each model, (n_models, 1), of some of the entries."""
+        entries = evidence[:, at, None], starts[at, None], truth[at, None], at[at, None]
+        return stacking_weights(entries, around, PULL)
+
+    common = weigh(known, centre[:, None])
     for group in np.unique(groups):
-        at = known & (groups == group)
-        entries = (evidence[:, at], starts[at], truth[at])
-        found[:, groups == group] = _least_log_loss(*entries, common)[:, None]
+        found[:, groups == group] = weigh(known & (groups == group), common)
     return found
 
 

@@ -219,10 +219,6 @@ class Folds:
         """Mask (n_rows, n_labels) of the entries of a fold."""
         return self.fold_of == fold
 
-    def fits(self, solve: Callable[[Any], Matrix]) -> list[Matrix]:
-        """Weights (n_weights, n_labels) that ``solve`` gives for the problem without each fold."""
-        return [solve(self.without(fold)) for fold in range(len(self))]
-
     def scores(self, fits: Sequence[Matrix], final: Matrix) -> Matrix:
         """Score of each entry of ``rows`` by the fit without it; NaN if it is in no fold.
 

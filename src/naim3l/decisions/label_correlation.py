@@ -4,9 +4,9 @@ Labels are all that tables without a key have in common. Their correlations are 
 which add up over tables, chunks and sites.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -25,23 +25,11 @@ ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class LabelCorrelation:
-    """Sums over rows of a value of each label, NaN where it is unknown, that tell correlations.
+    """Sums over rows of a value of each label, NaN where it is unknown, that tell correlations."""
 
-    Attributes
-    ----------
-    products : ndarray of shape (n_labels, n_labels)
-        Sums over the rows in which both labels of a pair are known of the product of their values.
-    counts : ndarray of shape (n_labels, n_labels)
-        Numbers of these rows.
-    """
-
-    products: Matrix
-    counts: Matrix
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "products": Array("f", "labels", "labels"),
-        "counts": Array("f", "labels", "labels", low=0),
-    }
+    # Sums over the rows in which both labels of a pair are known of the product of their values.
+    products: Annotated[Matrix, Array("f", "labels", "labels")]
+    counts: Annotated[Matrix, Array("f", "labels", "labels", low=0)]  # numbers of these rows
 
     @classmethod
     def of(cls, values: Matrix) -> Self:
@@ -79,20 +67,12 @@ class LabelCorrelation:
 
 @dataclass(frozen=True)
 class Conditional:
-    """What known labels of a row tell about its others, given the correlations of all.
+    """What known labels of a row tell about its others, given the correlations of all."""
 
-    Attributes
-    ----------
-    R : ndarray of shape (n_labels, n_labels)
-        Correlations.
-    loadings : ndarray of shape (n_labels, n_axes)
-    rest : ndarray of shape (n_labels,)
-        ``loadings @ loadings.T + diag(rest)`` is R, or, of many labels, its leading axes.
-    """
-
-    R: Matrix
-    loadings: Matrix
-    rest: Matrix
+    R: Matrix  # correlations, (n_labels, n_labels)
+    # ``loadings @ loadings.T + diag(rest)`` is R, or, of many labels, its leading axes.
+    loadings: Matrix  # (n_labels, n_axes)
+    rest: Matrix  # (n_labels,)
 
     @classmethod
     def of(cls, R: Matrix) -> Self:
@@ -106,17 +86,9 @@ class Conditional:
     def expected(self, values: Matrix, noise: float) -> Matrix:
         """Expected value of each unknown label given the known labels of its row.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows, n_labels)
-            Values whose mean is 0 and whose variance is 1, NaN where a label is unknown.
-        noise : float
-            Variance that known values have besides.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels)
-            0 in rows without a known label; NaN for known labels.
+        Values, (n_rows, n_labels), have mean 0 and variance 1, besides that of ``noise``, and are
+        NaN where a label is unknown. So is the result where it is known; in rows without a known
+        label it is 0.
         """
         known = np.isfinite(values)
         if len(self.R) > MOST_EXACT:

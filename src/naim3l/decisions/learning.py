@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,66 +49,42 @@ Thresholds = dict[str, Matrix]  # (n_labels,) by view; for a wide table under ``
 class Price:
     """What a rule reaches on held-out entries: shares of right decisions, and micro-F1."""
 
-    accuracy: float
-    guessing: float  # share of each label's more frequent value
-    f1: float
-
-    _stored: ClassVar[Mapping[str, Any]] = dict.fromkeys(
-        ("accuracy", "guessing", "f1"), Number(0, 1)
-    )
+    accuracy: Annotated[float, Number(0, 1)]
+    guessing: Annotated[float, Number(0, 1)]  # share of each label's more frequent value
+    f1: Annotated[float, Number(0, 1)]
 
 
 @dataclass
 class LearnedDecisions:
-    """Thresholds, calibrations and fusion of a model.
+    """Thresholds, calibrations and fusion of a model."""
 
-    Attributes
-    ----------
-    thresholds : dict of str to ndarray of shape (n_labels,)
-        Scores above which labels are predicted, by view, or of a wide table.
-    rules : dict of str to the like
-        The same for every learned rule, if any.
-    calibrations : dict of str to Calibration
-        With the same keys, if probabilities are learned.
-    evidence : Evidence, optional
-        How the views of a wide table are fused; None is the mean of scores.
-    fused_cuts : dict of str to ndarray of shape (n_labels,)
-        For separate tables, fused log-odds above which labels are predicted, by learned rule.
-    overlap : float, optional
-        Overlap of the views of separate tables, once it was learned from rows in several of them.
-    prices : dict of str to Price
-        What every learned rule reaches.
-    bridge : Bridge, optional
-        What the known labels of a row say about its unknown ones.
-    borrowing : dict of str to Borrowing
-        How labels that a table never records are predicted there, by view.
-    simulation : Simulation, optional
-        What that reaches for labels that are recorded, as if they were not.
-    """
-
-    thresholds: Thresholds
-    rules: dict[str, Thresholds] = field(default_factory=dict)
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
-    evidence: Evidence | None = None
-    fused_cuts: dict[str, Matrix] = field(default_factory=dict)
-    overlap: float | None = None
-    prices: dict[str, Price] = field(default_factory=dict)
-    bridge: Bridge | None = None
-    borrowing: dict[str, Borrowing] = field(default_factory=dict)
-    simulation: Simulation | None = None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "thresholds": MapOf(Array("f", "labels")),
-        "rules": MapOf(MapOf(Array("f", "labels"))),
-        "calibrations": MapOf(Nested(Calibration)),
-        "evidence": Maybe(Nested(Evidence)),
-        "fused_cuts": MapOf(Array("f", "labels")),
-        "overlap": Maybe(Number(0, 1)),
-        "prices": MapOf(Nested(Price)),
-        "bridge": Maybe(Nested(Bridge)),
-        "borrowing": MapOf(Nested(Borrowing)),
-        "simulation": Maybe(Nested(Simulation)),
-    }
+    # Scores above which labels are predicted; and those for every learned rule, if any.
+    thresholds: Annotated[Thresholds, MapOf(Array("f", "labels"))]
+    rules: Annotated[dict[str, Thresholds], MapOf(MapOf(Array("f", "labels")))] = field(
+        default_factory=dict
+    )
+    # With the same keys as thresholds, if probabilities are learned.
+    calibrations: Annotated[dict[str, Calibration], MapOf(Nested(Calibration))] = field(
+        default_factory=dict
+    )
+    # How the views of a wide table are fused; None is the mean of scores.
+    evidence: Annotated[Evidence | None, Maybe(Nested(Evidence))] = None
+    # For separate tables, fused log-odds above which labels are predicted, by learned rule.
+    fused_cuts: Annotated[dict[str, Matrix], MapOf(Array("f", "labels"))] = field(
+        default_factory=dict
+    )
+    # Overlap of the views of separate tables, once it was learned from rows in several of them.
+    overlap: Annotated[float | None, Maybe(Number(0, 1))] = None
+    # What every learned rule reaches.
+    prices: Annotated[dict[str, Price], MapOf(Nested(Price))] = field(default_factory=dict)
+    # What the known labels of a row say about its unknown ones.
+    bridge: Annotated[Bridge | None, Maybe(Nested(Bridge))] = None
+    # How labels that a table never records are predicted there, by view; and what that reaches for
+    # labels that are recorded, as if they were not.
+    borrowing: Annotated[dict[str, Borrowing], MapOf(Nested(Borrowing))] = field(
+        default_factory=dict
+    )
+    simulation: Annotated[Simulation | None, Maybe(Nested(Simulation))] = None
 
     def thresholds_of(self, rule: str | None) -> Thresholds:
         """Thresholds of a rule that is chosen after the fit; None is the rule of the fit."""
@@ -351,18 +327,9 @@ def simulate_samples(log_odds: Sequence[Matrix], truths: Sequence[Matrix]) -> tu
     those that are no, as often as they are in all tables: samples as they would be if tables were
     independent given the label. Tables in which only one value is known have no part in it.
 
-    Parameters
-    ----------
-    log_odds : sequence of ndarray of shape (n_rows, n_labels)
-        Calibrated log-odds of held-out entries by table; NaN elsewhere.
-    truths : sequence of ndarray of the same shapes
-        1, 0, NaN = unknown.
-
-    Returns
-    -------
-    log_odds : ndarray of shape (n_tables, n_samples, n_labels)
-    truth : ndarray of shape (n_samples, n_labels)
-        Labels may have different numbers of samples; the others are NaN.
+    Given are calibrated log-odds of held-out entries, and labels, (n_rows, n_labels) of each table;
+    returned are (n_tables, n_samples, n_labels) log-odds, and (n_samples, n_labels) labels. Labels
+    may have different numbers of samples; the others are NaN.
     """
     rng, columns = np.random.default_rng(SEED), []
     for k in range(truths[0].shape[1]):

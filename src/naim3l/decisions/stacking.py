@@ -5,9 +5,9 @@ labels first, then one for each view, and one for each label in it, drawn toward
 is never negative, and 0 where a score says nothing that the other does not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -15,12 +15,9 @@ from scipy.special import expit, log_expit
 from naim3l._arrays import Mask, Matrix
 from naim3l.decisions.calibration import (
     HOLD_SLOPE,
-    MAX_HALVINGS,
-    MAX_STEPS,
-    ROUNDING,
-    SHORT_STEP,
     HeldOutScores,
     compress,
+    minimise,
     scale_of,
 )
 from naim3l.files.stored import Array
@@ -32,31 +29,13 @@ Entries = tuple[Matrix, Matrix, Matrix, Mask]  # see `stacking_weights`
 
 @dataclass(frozen=True)
 class Stacking:
-    """How the two scores of a view, its own and the shared one, are added up.
+    """How the two scores of a view, its own and the shared one, are added up."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (2, n_labels)
-        Of standardised scores.
-    factors : ndarray of shape (2, n_labels)
-        Of the scores as they are, with which their sum has the size of a single score.
-    centre : ndarray of shape (2, n_labels)
-        Means of the scores of the training rows.
-    level : ndarray of shape (n_labels,)
-        Score of a row with these means.
-    """
-
-    weights: Matrix
-    factors: Matrix
-    centre: Matrix
-    level: Matrix
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "weights": Array("f", 2, "labels", low=0),
-        "factors": Array("f", 2, "labels", low=0),
-        "centre": Array("f", 2, "labels"),
-        "level": Array("f", "labels"),
-    }
+    weights: Annotated[Matrix, Array("f", 2, "labels", low=0)]  # of standardised scores
+    # Of the scores as they are, with which their sum has the size of a single score.
+    factors: Annotated[Matrix, Array("f", 2, "labels", low=0)]
+    centre: Annotated[Matrix, Array("f", 2, "labels")]  # means of the scores of the training rows
+    level: Annotated[Matrix, Array("f", "labels")]  # score of a row with these means
 
     def combine(self, own: Matrix, shared: Matrix) -> Matrix:
         """The score (n_rows, n_labels) of both scores."""
@@ -73,19 +52,19 @@ def learn_stackings(
     around the last: two weights for all views, around 0; two for each view; and two for each label
     in it. ``bases`` are log-odds of the rate of each label in each view, (n_views, n_labels).
     """
-    given = [_entries(*pair, base) for pair, base in zip(pairs, bases, strict=True)]
-    every = [_of_one_label(of) for of in given]
+    given: list[Any] = [_entries(*pair, base) for pair, base in zip(pairs, bases, strict=True)]
+    # As if all labels were one.
+    every = [tuple(of.reshape(*of.shape[:-2], -1, 1) for of in entries) for entries in given]
     together: Any = [np.concatenate(of, axis=-2) for of in zip(*every, strict=True)]
     common = stacking_weights(together, np.zeros((2, 1)), HOLD_SLOPE)
     of_views = [stacking_weights(of, common, HOLD_SLOPE) for of in every]
     return [
-        _stacking(*pair, entries, of) if of[1] > 0 and _varies(pair[1]) else None
+        # Shared scores that are all equal have an infinite spread, and say nothing.
+        _stacking(*pair, entries, of)
+        if of[1] > 0 and np.isfinite(scale_of(pair[1].final)[1]).any()
+        else None
         for pair, entries, of in zip(pairs, given, of_views, strict=True)
     ]
-
-
-def _varies(table: HeldOutScores) -> bool:
-    return bool(np.isfinite(scale_of(table.final)[1]).any())
 
 
 def _entries(own: HeldOutScores, shared: HeldOutScores, base: Matrix) -> Entries:
@@ -94,10 +73,6 @@ def _entries(own: HeldOutScores, shared: HeldOutScores, base: Matrix) -> Entries
     scaled = [(of, *scale_of(of.final)) for of in (own, shared)]
     z = np.stack([compress((of.scores - centre) / spread) for of, centre, spread in scaled])
     return np.where(used, z, 0.0), np.broadcast_to(base, used.shape), own.truth, used
-
-
-def _of_one_label(entries: Entries) -> Any:
-    return tuple(of.reshape(*of.shape[:-2], -1, 1) for of in entries)
 
 
 def _stacking(own: HeldOutScores, shared: HeldOutScores, entries: Entries, of: Matrix) -> Stacking:
@@ -117,12 +92,11 @@ def _stacking(own: HeldOutScores, shared: HeldOutScores, entries: Entries, of: M
 
 
 def stacking_weights(entries: Entries, around: Matrix, hold: float) -> Matrix:
-    """Weights (2, n_labels), at least 0, with the lowest log-loss of ``starts + weights * z``.
+    """Weights (n, n_labels), at least 0, with the lowest log-loss of ``starts + weights * z``.
 
     A normal prior of precision ``hold`` draws them towards ``around``. Entries are ``z``, of shape
-    (2, n_rows, n_labels); and starts, the truth, and a mask of those that are used, (n_rows,
-    n_labels); others have 0 in ``z``. Newton's method for all labels at once, in which weights at 0
-    stay there as long as they would fall; a step that would increase the loss is halved.
+    (n, n_rows, n_labels); and starts, the truth, and a mask of those that are used, (n_rows,
+    n_labels); others have 0 in ``z``.
     """
     z, starts, truth, used = entries
     yes = truth > 0
@@ -132,25 +106,9 @@ def stacking_weights(entries: Entries, around: Matrix, hold: float) -> Matrix:
         own = -np.where(used, log_expit(np.where(yes, log_odds, -log_odds)), 0.0).sum(axis=0)
         return np.asarray(own + hold / 2 * ((w - around) ** 2).sum(axis=0))
 
-    w = around.copy()
-    value = loss(w)
-    for _ in range(MAX_STEPS):
+    def derivatives(w: Matrix) -> tuple[Matrix, Matrix]:
         p = expit(starts + (w[:, None] * z).sum(axis=0))
-        gradient = (z * (p - yes)).sum(axis=1) + hold * (w - around)
-        free = (w > 0) | (gradient < 0)
-        H = np.einsum("irk,jrk,rk->kij", z, z, p * (1 - p)) + hold * np.eye(2)
-        H = np.where(free.T[:, :, None] & free.T[:, None], H, np.eye(2))
-        step = np.linalg.solve(H, np.where(free, gradient, 0.0).T[:, :, None])[:, :, 0].T
-        share = np.ones(w.shape[1])
-        for _ in range(MAX_HALVINGS):
-            tried = np.maximum(w - share * step, 0.0)
-            reached = loss(tried)
-            rises = reached > value + ROUNDING * (1 + value)
-            if not rises.any():
-                break
-            share = np.where(rises, share / 2, share)
-        done = np.abs(tried - w).max(initial=0.0) < SHORT_STEP
-        w, value = tried, reached
-        if done:
-            break
-    return w
+        H = np.einsum("irk,jrk,rk->kij", z, z, p * (1 - p)) + hold * np.eye(len(z))
+        return (z * (p - yes)).sum(axis=1) + hold * (w - around), H
+
+    return minimise(around, loss, derivatives, least=0.0)

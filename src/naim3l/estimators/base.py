@@ -701,25 +701,27 @@ class ViewPredictor(BaseEstimator):
             return scores
         return {FUSED: fuse_views(np.stack(list(scores.values())), self.decisions_.evidence)}
 
-    def _scores_and_labels(self, X: Any, y: Any) -> Iterator[tuple[str, Matrix, LabelledRows]]:
-        """Name, scores and labels of each view, or of a wide table, whose name is FUSED."""
-        if any_chunked(X):
-            yield from scores_of_chunks(self, X, y)
-            return
-        scores = self._scores(X)
+    def _labelled(self, X: Any, y: Any) -> Iterator[tuple[str, LabelledRows]]:
+        """Name and labels of each table in memory."""
         for name, table in open_tables(self._with_columns(X), y).items():
             assert isinstance(table, MemoryTable) and table.labels is not None
-            block = FUSED if self.names_.wide else name
-            labels = LabelledRows.of(table.labels, table.words, one_column=table.one_column)
-            yield block, scores[block], labels
+            yield name, LabelledRows.of(table.labels, table.words, one_column=table.one_column)
 
     def _scores_and_truth(
         self, X: Any, y: Any
     ) -> Iterator[tuple[str, Matrix, Matrix, LabelledRows]]:
-        """`_scores_and_labels`, with labels in the order of the fit: 1, 0, NaN = unknown."""
-        for block, S, rows in self._scores_and_labels(X, y):
-            signed = rows.signed[:, np.argsort(self.names_.label_positions(rows.labels))]
-            yield block, S, np.where(signed == 0, np.nan, signed > 0), rows
+        """Name, scores and labels of each view, or of a wide table, whose name is FUSED.
+
+        Labels are in the order of the fit, 1, 0, NaN = unknown, and then as they were given.
+        """
+        if any_chunked(X):
+            found = scores_of_chunks(self, X, y)
+        else:
+            scores, wide = self._scores(X), self.names_.wide
+            blocks = ((FUSED if wide else name, rows) for name, rows in self._labelled(X, y))
+            found = ((block, scores[block], rows) for block, rows in blocks)
+        for block, S, rows in found:
+            yield block, S, self.names_.truth_of(rows), rows
 
     def _given_known(self, X: Any, known: Any, method: str) -> Iterator[tuple[str, Matrix, Matrix]]:
         """Name, probabilities given known labels, and these labels: 1, 0, NaN = unknown."""

@@ -23,21 +23,13 @@ from naim3l.estimators.base import ViewModel, ViewPredictor
 from naim3l.estimators.boosting import PerViewBoosting
 from naim3l.estimators.naim3l import NAIM3L
 from naim3l.estimators.naim3l_cv import NAIM3LCV
-from naim3l.estimators.saved import Model
+from naim3l.estimators.saved import MODELS, Model
 from naim3l.files.archive import Refusal
 from naim3l.files.stored import Array, MapOf, Nested, OneOf
 from naim3l.problem.rows import Problem
 
 # Members that can be saved with a blend; networks are imported when one is there.
-MEMBERS = (
-    "NAIM3L",
-    "NAIM3LCV",
-    "LabelSubspaceRidge",
-    "PerViewRidge",
-    "PerViewLogistic",
-    "PerViewBoosting",
-    "DeepNAIM3L",
-)
+MEMBERS = [name for name in MODELS if name not in ("FusedRidge", "BlendNAIM3L")]
 
 
 @dataclass(eq=False, repr=False)
@@ -287,14 +279,11 @@ label_names_, n_features_in_, feature_names_in_
         those of all rows by the final fits.
         """
         first, truth = next(iter(fitted.values())), problem.truth_of(problem.Y != 0)
-        rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
-        by_member = []
-        for held_out, final in scores.swapaxes(0, 1):
-            of_views = (
-                [of[rows] for rows in problem.row_slices] for of in (held_out, truth, final)
-            )
-            parts = zip(*of_views, strict=True)
-            by_member.append(fit_calibrations([HeldOutScores(*of) for of in parts], rates))
+        rates = problem.view_rates
+        by_member = [
+            fit_calibrations(HeldOutScores.of_views(problem, held_out, final), rates)
+            for held_out, final in scores.swapaxes(0, 1)
+        ]
         curves = dict(zip(first.views_, map(list, zip(*by_member, strict=True)), strict=True))
         log_odds, base = np.full_like(scores, np.nan), np.empty(truth.shape)
         for v, (view, rows) in enumerate(zip(first.views_, problem.row_slices, strict=True)):

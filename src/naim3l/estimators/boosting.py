@@ -4,10 +4,10 @@ Trees take the columns as they are: any scale, missing values, and relations tha
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -23,7 +23,7 @@ from naim3l._progress import progress_bar
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.base import ViewModel
-from naim3l.features.encoding import FeatureSpec, ViewFeatures
+from naim3l.features.encoding import FeatureSpec, ViewFeatures, free_text
 from naim3l.features.plan import ViewPlan
 from naim3l.files.stored import Array, MapOf, Nested, Whole
 from naim3l.input.batches import Batch
@@ -71,29 +71,18 @@ class Trees:
     of a label's base and of the values of the leaves that the row ends in, one of each tree.
     """
 
-    n_columns: int
-    base: Matrix  # (n_labels,)
-    ends: NDArray[np.int64]  # number of trees of all labels up to each, (n_labels,)
-    roots: NDArray[np.int64]  # node of each tree, (n_trees,)
-    column: NDArray[np.int64]  # of each node, (n_nodes,), as the others
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    value: NDArray[np.float64]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "n_columns": Whole(0),
-        "base": Array("f", "labels"),
-        "ends": Array("i", "labels", low=0),
-        "roots": Array("i", "trees", low=0),
-        "column": Array("i", "nodes", low=0),
-        "threshold": Array("f", "nodes"),
-        "missing_left": Array("b", "nodes"),
-        "left": Array("i", "nodes"),
-        "right": Array("i", "nodes"),
-        "value": Array("f", "nodes"),
-    }
+    n_columns: Annotated[int, Whole(0)]
+    base: Annotated[Matrix, Array("f", "labels")]  # (n_labels,)
+    # Number of trees of all labels up to each, (n_labels,).
+    ends: Annotated[NDArray[np.int64], Array("i", "labels", low=0)]
+    roots: Annotated[NDArray[np.int64], Array("i", "trees", low=0)]  # node of each tree, (n_trees,)
+    # Of each node, (n_nodes,), as the others.
+    column: Annotated[NDArray[np.int64], Array("i", "nodes", low=0)]
+    threshold: Annotated[NDArray[np.float64], Array("f", "nodes")]
+    missing_left: Annotated[NDArray[np.bool_], Array("b", "nodes")]
+    left: Annotated[NDArray[np.int64], Array("i", "nodes")]
+    right: Annotated[NDArray[np.int64], Array("i", "nodes")]
+    value: Annotated[NDArray[np.float64], Array("f", "nodes")]
 
     @classmethod
     def of(cls, n_columns: int, base: Matrix, nodes: Sequence[Sequence[NDArray[Any]]]) -> "Trees":
@@ -320,13 +309,9 @@ def tree_rows(features: ViewFeatures, batch: Batch) -> Any:
     whose terms are too many for trees.
     """
     rows, _ = features.rows(batch, judge=False)
-    if features.recipe is None or not _has_text(features.plan):
+    if features.recipe is None or free_text(features.plan) is None:
         return rows
     return features.recipe.apply(rows)
-
-
-def _has_text(plan: ViewPlan | None) -> bool:
-    return plan is not None and plan.free_text_of_encoded() is not None
 
 
 class TreeSpec(FeatureSpec):
@@ -334,7 +319,7 @@ class TreeSpec(FeatureSpec):
 
     def fit(self, batch: Batch, plan: ViewPlan | None, device: str = CPU) -> Any:
         given = FeatureSpec(self.recipe, self.kernel, self.transformer)
-        if given.recipe is not None and given.kernel is None and not _has_text(plan):
+        if given.recipe is not None and given.kernel is None and free_text(plan) is None:
             given = replace(given, recipe=replace(given.recipe, steps=None))
         return given.fit(batch, plan, device)
 

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
+from naim3l.files.errors import load_extra
 from naim3l.input.batches import Batch
-from naim3l.input.chunks import load_dask
 from naim3l.input.labels import LabelledRows, LabelWords
 from naim3l.input.sources import ChunkedTable, FileView, all_chunked, any_chunked, open_tables
 from naim3l.input.views import FUSED
@@ -105,7 +105,7 @@ class _Prediction:
         batches = self.read(number, *part)
         results = [self._of_batch(*rows) for rows in batches if len(rows[0])]
         if len(results) > 1:
-            return load_dask("pandas").concat(results)
+            return load_extra("pandas").concat(results)
         return results[0] if results else self.empty
 
     def _of_batch(self, features: Batch, labels: Batch | None = None) -> Any:
@@ -123,7 +123,7 @@ class _Prediction:
         if not hasattr(self.empty, "iloc") or not isinstance(found, np.ndarray):
             return found
         values, index = found.reshape(len(found), -1), getattr(features.data, "index", None)
-        return load_dask("pandas").DataFrame(values, index, list(self.empty.columns))
+        return load_extra("pandas").DataFrame(values, index, list(self.empty.columns))
 
 
 def _first_column(table: Any) -> Any:
@@ -141,14 +141,14 @@ def _empty(model: Any, table: ChunkedTable, method: str) -> Any:
     columns = ["0", "1"] if flat and method == "predict_proba" else list(names.labels)
     values = np.empty((0, len(columns)), dtype=np.int64 if method == "predict" else np.float64)
     if isinstance(table.native, FileView) or hasattr(table.native, "divisions"):
-        return load_dask("pandas").DataFrame(values, columns=columns)
+        return load_extra("pandas").DataFrame(values, columns=columns)
     return values[:, 0] if flat and len(columns) == 1 else values
 
 
 def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
     """Data frame, series or array of dask with the results of all parts."""
     # The model is in the graph once, and not sent to a cluster with every task.
-    delayed = partial(load_dask().delayed, pure=False, traverse=False)
+    delayed = partial(load_extra("dask").delayed, pure=False, traverse=False)
     shared, call = delayed(predict), delayed(_Prediction.__call__)
     parts = [call(shared, i, *part) for i, part in enumerate(table.parts)]
     meta = predict.empty
@@ -156,8 +156,8 @@ def _collection(predict: _Prediction, table: ChunkedTable) -> Any:
         like = table.native_labels if predict.method == "impute_labels" else table.native
         divisions = getattr(like, "divisions", None)
         options: dict[str, Any] = {"meta": meta, "verify_meta": False}
-        return load_dask("dask.dataframe").from_delayed(parts, divisions=divisions, **options)
-    array, unknown = load_dask("dask.array"), [float("nan")] * len(parts)
+        return load_extra("dask.dataframe").from_delayed(parts, divisions=divisions, **options)
+    array, unknown = load_extra("dask.array"), [float("nan")] * len(parts)
     blocks = [
         array.from_delayed(part, (n, *meta.shape[1:]), dtype=meta.dtype)
         for part, n in zip(parts, table.lengths or unknown, strict=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -47,19 +47,11 @@ class Comparison:
 class Uncoupled:
     """What ridge regression per view has learned, from the features and folds of another model."""
 
-    ridge: float
-    coef: dict[str, Matrix]
-    intercept: dict[str, Matrix]
-    decisions: LearnedDecisions
-    shared: SharedModel | None = None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "ridge": Number(above=0),
-        "coef": MapOf(Array("f", "features", "labels"), keys="views"),
-        "intercept": MapOf(Array("f", "labels"), keys="views"),
-        "decisions": Nested(LearnedDecisions),
-        "shared": Maybe(Nested(SharedModel)),
-    }
+    ridge: Annotated[float, Number(above=0)]
+    coef: Annotated[dict[str, Matrix], MapOf(Array("f", "features", "labels"), keys="views")]
+    intercept: Annotated[dict[str, Matrix], MapOf(Array("f", "labels"), keys="views")]
+    decisions: Annotated[LearnedDecisions, Nested(LearnedDecisions)]
+    shared: Annotated[SharedModel | None, Maybe(Nested(SharedModel))] = None
 
 
 def compare_models(
@@ -142,11 +134,10 @@ def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
     signed, fold_of = (
         [of[rows] for rows in problem.row_slices] for of in (problem.Y, folds.fold_of)
     )
-    rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
     fits = boosting_fits(tables, signed, fold_of)
     seconds = boosting_cost(fits)
     if asked.boosting == AUTO and seconds > MOST_SECONDS:
         return None, f"not measured: it would take about {seconds:.0f} seconds"
     with progress_bar("boosting", len(fits), shown=model.verbose > 0) as advance:
-        found = boosted_scores(tables, signed, fold_of, rates, advance=advance)
+        found = boosted_scores(tables, signed, fold_of, problem.view_rates, advance=advance)
     return np.concatenate(found), ""

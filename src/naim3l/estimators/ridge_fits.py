@@ -22,21 +22,12 @@ NOTHING: Mapping[float, Matrix] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class LabelSpace:
-    """Directions of the label space, by how much ridge regression explains along them.
+    """Directions of the label space, by how much ridge regression explains along them."""
 
-    Attributes
-    ----------
-    scale : ndarray of shape (n_labels,)
-        Inverse standard deviations of labels, by which frequent ones do not own the space.
-    strengths : ndarray of shape (n_labels,)
-        What ridge regression explains along each direction, in all views.
-    directions : ndarray of shape (n_labels, n_labels)
-        As columns.
-    """
-
+    # Inverse standard deviations of labels, (n_labels,), by which frequent ones do not own it.
     scale: Matrix
-    strengths: Matrix
-    directions: Matrix
+    strengths: Matrix  # what ridge regression explains along each, in all views, (n_labels,)
+    directions: Matrix  # as columns, (n_labels, n_labels)
 
     @classmethod
     def of(cls, products: Matrix, rates: Matrix) -> "LabelSpace":
@@ -92,21 +83,13 @@ def mix_labels(problem: Any, W: Matrix, mixing: Matrix, rates: Matrix) -> Matrix
 
 @dataclass(frozen=True)
 class RidgeFits:
-    """Ridge regressions without each fold, and what pairs of parameters reach on the folds.
-
-    Attributes
-    ----------
-    pairs : list of (float, float)
-        Ridge and shrinkage.
-    values : ndarray of shape (n_folds, n_pairs)
-        The metric; NaN where it is undefined.
-    """
+    """Ridge regressions without each fold, and what pairs of parameters reach on the folds."""
 
     folds: Folds
     rates: Matrix
     metric: str
     pairs: list[Pair]
-    values: Matrix
+    values: Matrix  # of the metric, (n_folds, n_pairs); NaN where it is undefined
     _fits: list[Callable[[Pair], Matrix]]
 
     @classmethod

@@ -1,9 +1,9 @@
 """A model of the columns that several tables share, whose scores every table adds to its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from naim3l.features.shared import SharedColumns
 from naim3l.files.stored import Array, MapOf, Nested, Number
 from naim3l.input.batches import Batch
 from naim3l.problem.feature_blocks import append_ones
-from naim3l.problem.rows import Problem
+from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sufficient_statistics import RowStatistics, ViewStatistics
 
 # Weight of the squared weights with which shared columns explain scores.
@@ -33,47 +33,22 @@ BENT_SIZE, BENDS_COST = 0.3, 2.0
 
 @dataclass(frozen=True)
 class SharedModel:
-    """Ridge regression on shared columns, of the rows of all views, and its place in their scores.
+    """Ridge regression on shared columns, of rows of all views, and its part in their scores."""
 
-    Attributes
-    ----------
-    columns : SharedColumns
-        The columns, and how they become features.
-    ridge : float
-        With which the weights of labels are drawn together.
-    coef : ndarray of shape (n_features, n_labels)
-    mean : ndarray of shape (n_features,)
-        Of the training rows.
-    level : ndarray of shape (n_labels,)
-        Scores of a row with these means.
-    stackings : dict of str to Stacking
-        How scores are added up, by view; not of views in which they do not help.
-    explaining : dict of str to ndarray of shape (n_features + 1, n_labels)
-        Weights of the features, around their means, with which these explain the scores of a view,
-        of its own columns, too. Of samples in several tables, this part counts once.
-    shares : dict of str to ndarray of shape (n_labels,)
-        Shares of the variance of the scores that they explain.
-    """
-
-    columns: SharedColumns
-    ridge: float
-    coef: Matrix
-    mean: Matrix
-    level: Matrix
-    stackings: dict[str, Stacking]
-    explaining: dict[str, Matrix]
-    shares: dict[str, Matrix]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "columns": Nested(SharedColumns),
-        "ridge": Number(above=0),
-        "coef": Array("f", "shared features", "labels"),
-        "mean": Array("f", "shared features"),
-        "level": Array("f", "labels"),
-        "stackings": MapOf(Nested(Stacking)),
-        "explaining": MapOf(Array("f", "with intercept", "labels"), keys="views"),
-        "shares": MapOf(Array("f", "labels", low=0, high=1), keys="views"),
-    }
+    columns: Annotated[SharedColumns, Nested(SharedColumns)]
+    ridge: Annotated[float, Number(above=0)]  # with which the weights of labels are drawn together
+    coef: Annotated[Matrix, Array("f", "shared features", "labels")]
+    mean: Annotated[Matrix, Array("f", "shared features")]  # of the training rows
+    level: Annotated[Matrix, Array("f", "labels")]  # scores of a row with these means
+    # How scores are added up, by view; not of views in which they do not help.
+    stackings: Annotated[dict[str, Stacking], MapOf(Nested(Stacking))]
+    # Weights of the features, around their means, with which these explain the scores of a view, of
+    # its own columns, too. Of samples in several tables, this part counts once.
+    explaining: Annotated[
+        dict[str, Matrix], MapOf(Array("f", "with intercept", "labels"), keys="views")
+    ]
+    # Shares of the variance of the scores that they explain.
+    shares: Annotated[dict[str, Matrix], MapOf(Array("f", "labels", low=0, high=1), keys="views")]
 
     def _check_stored(self) -> None:
         """Refuse weights of other features than those of the columns."""
@@ -100,19 +75,7 @@ class SharedModel:
         They are differences from an average row of the view, in units of the scores of
         ``decision_function``, and exact: they sum to the change of what `combine` makes of the same
         score of the view's own columns. ``columns.columns`` are the names. A missing number, and a
-        column that the view lacks, add nothing.
-
-        Parameters
-        ----------
-        view : str
-            Name of a view.
-        batch : Batch
-            Rows of the view, with the columns that it uses.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns, n_labels)
-            Parts of the scores.
+        column that the view lacks, add nothing. ``batch`` has the columns that the view uses.
         """
         stacking = self.stackings.get(view)
         factors = 0.0 if stacking is None else stacking.factors[1]
@@ -133,6 +96,7 @@ class SharedFit:
     """
 
     problem: Problem  # of the views' own columns, whose rows are scored
+    shared: SharedRows
     ridge: float
     weights: Matrix  # (n_features + 1, n_labels)
     mean: Matrix
@@ -146,8 +110,8 @@ class SharedFit:
         """Fits to the shared columns of the rows of some folds, with the least log-loss."""
         own, shared, fold_of = folds.rows, folds.rows.shared, folds.fold_of
         assert shared is not None
-        whole, *sums = _sums_by_fold(folds)
-        fits, without = _fit_all(own, whole), [_fit_all(own, view) for view in sums]
+        whole, *sums = _sums_by_fold(folds, shared)
+        fits, *without = [_fit_all(own, shared, view) for view in (whole, *sums)]
         rows = Folds.of(Problem([shared.X], [own.Y]), fold_of)
         finals = [rows.rows.multiply(W) for W in fits]
         known = fold_of >= 0
@@ -165,7 +129,7 @@ class SharedFit:
         nested = rows.scores([of[i] for of, i in zip(without, alone, strict=True)], final)
         ridge, _ = PAIRS[best % len(PAIRS)]
         mean = whole.gram[-1, :-1] / whole.gram[-1, -1]
-        return cls(own, ridge, fits[best], mean, scores, nested, final)
+        return cls(own, shared, ridge, fits[best], mean, scores, nested, final)
 
     def learn(
         self, views: Sequence[str], scores: Matrix, final: Matrix
@@ -174,21 +138,18 @@ class SharedFit:
         found = self._stackings(scores, final)
         level = self.weights[-1] + self.mean @ self.weights[:-1]
         stackings = {v: of for v, of in zip(views, found, strict=True) if of is not None}
-        shared = self.problem.shared
-        assert shared is not None
         scores, final = self._add(found, scores, self.scores), self._add(found, final, self.final)
-        features = append_ones(shared.X - self.mean)
+        features = append_ones(self.shared.X - self.mean)
         explained = [_explain(features[rows], final[rows]) for rows in self.problem.row_slices]
         explaining, shares = (
             dict(zip(views, of, strict=True)) for of in zip(*explained, strict=True)
         )
-        about = shared.columns, self.ridge, self.weights[:-1], self.mean, level
+        about = self.shared.columns, self.ridge, self.weights[:-1], self.mean, level
         return SharedModel(*about, stackings, explaining, shares), scores, final
 
     def parts(self, model: SharedModel) -> dict[str, tuple[Matrix, Matrix]]:
         """Parts of the scores of the rows that shared columns explain, and their shares."""
-        assert self.problem.shared is not None
-        features, rows_of = append_ones(self.problem.shared.X - self.mean), self.problem.row_slices
+        features, rows_of = append_ones(self.shared.X - self.mean), self.problem.row_slices
         return {
             view: (features[rows] @ weights, model.shares[view])
             for rows, (view, weights) in zip(rows_of, model.explaining.items(), strict=True)
@@ -211,15 +172,9 @@ class SharedFit:
     ) -> list[Stacking | None]:
         """How the scores of each view are added up."""
         problem, shared = self.problem, self.scores if shared is None else shared
-        truth = problem.truth_of(problem.Y != 0)
-        pairs = [
-            (
-                HeldOutScores(scores[rows], truth[rows], final[rows]),
-                HeldOutScores(shared[rows], truth[rows], self.final[rows]),
-            )
-            for rows in problem.row_slices
-        ]
-        return learn_stackings(pairs, logit(problem.table_rates))
+        given = (scores, final), (shared, self.final)
+        both = [HeldOutScores.of_views(problem, *of) for of in given]
+        return learn_stackings(list(zip(*both, strict=True)), logit(problem.table_rates))
 
     def _add(self, found: Sequence[Stacking | None], own: Matrix, shared: Matrix) -> Matrix:
         parts = [
@@ -242,10 +197,9 @@ def _explain(features: Matrix, scores: Matrix) -> tuple[Matrix, Matrix]:
     return W, np.clip(explained / np.where(total > 0, total, 1.0), 0.0, 1.0)
 
 
-def _sums_by_fold(folds: Folds) -> Iterator[ViewStatistics]:
+def _sums_by_fold(folds: Folds, shared: SharedRows) -> Iterator[ViewStatistics]:
     """Sums over the stacked rows of shared columns: of all entries, and without each fold."""
-    own, shared, n = folds.rows, folds.rows.shared, len(folds)
-    assert shared is not None
+    own, n = folds.rows, len(folds)
     sums, weight = shared.statistics, own.positive_weight
     if sums is None:
         # Entries that are in no fold are in one that is never left out.
@@ -256,11 +210,10 @@ def _sums_by_fold(folds: Folds) -> Iterator[ViewStatistics]:
         yield sums.view(weight, without=fold, kept=sums.counts.only[fold])
 
 
-def _fit_all(problem: Problem, sums: ViewStatistics) -> list[Matrix]:
+def _fit_all(problem: Problem, shared: SharedRows, sums: ViewStatistics) -> list[Matrix]:
     """Weights (n_features + 1, n_labels) with each of the candidates."""
-    assert problem.shared is not None
     spread = np.sqrt(problem.base_rates * (1 - problem.base_rates))
-    straight = np.arange(problem.shared.X.shape[1]) < len(problem.shared.columns.numbers)
+    straight = np.arange(shared.X.shape[1]) < len(shared.columns.numbers)
     return [
         W
         for bent in (False, True)

@@ -34,16 +34,15 @@ def fill_probabilities(problem: Problem, scores: Matrix, final: Matrix) -> Matri
     ``scores`` are a result of `Folds.scores`, and ``final`` those of all rows by the final fit,
     which stand in where there are none: mostly in rows without known labels, which no fit uses.
     """
-    truth = problem.truth_of(problem.Y != 0)
-    rates = np.broadcast_to(problem.table_rates, (problem.n_views, problem.n_labels))
-    of_views = [[of[rows] for rows in problem.row_slices] for of in (scores, truth, final)]
-    curves = fit_calibrations([HeldOutScores(*of) for of in zip(*of_views, strict=True)], rates)
-    pairs = [(curve.log_odds(S), Y) for curve, S, Y, _ in zip(curves, *of_views, strict=True)]
+    tables = HeldOutScores.of_views(problem, scores, final)
+    curves = fit_calibrations(tables, problem.view_rates)
+    both = list(zip(curves, tables, strict=True))
+    pairs = [(curve.log_odds(of.scores), of.truth) for curve, of in both]
     bridge = learn_bridge(pairs, groups=problem.groups_of_views)
     found = np.empty(scores.shape)
-    for rows, curve, S, Y, F in zip(problem.row_slices, curves, *of_views, strict=True):
-        log_odds = curve.log_odds(np.where(np.isnan(S), F, S))
-        found[rows] = expit(log_odds if bridge is None else bridge.log_odds(log_odds, Y))
+    for rows, (curve, of) in zip(problem.row_slices, both, strict=True):
+        log_odds = curve.log_odds(np.where(np.isnan(of.scores), of.final, of.scores))
+        found[rows] = expit(log_odds if bridge is None else bridge.log_odds(log_odds, of.truth))
     return found
 
 

@@ -31,16 +31,10 @@ from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.recipes import SCALE
 from naim3l.features.shared import SharedColumns, find_shared
-from naim3l.features.survey import TableSurvey
+from naim3l.features.survey import TableSurvey, combine_items
 from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
-from naim3l.input.labels import (
-    LabelDecoder,
-    LabelSurvey,
-    LabelWords,
-    check_seen,
-    match_labels,
-)
+from naim3l.input.labels import LabelDecoder, LabelSurvey, LabelWords, check_seen, match_labels
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
 from naim3l.problem.cost_model import choose_form, refuse_statistics
@@ -122,27 +116,22 @@ class Surveyed(NamedTuple):
 
     def combine(self, other: "Surveyed") -> "Surveyed":
         return Surveyed(
-            combine_keys(self.lengths, other.lengths, int.__add__),
-            combine_keys(self.tables, other.tables, TableSurvey.combine),
-            combine_keys(self.present, other.present, int.__add__),
+            combine_items(self.lengths, other.lengths, int.__add__),
+            combine_items(self.tables, other.tables, TableSurvey.combine),
+            combine_items(self.present, other.present, int.__add__),
             self.labels.combine(other.labels),
             (self.cautions + other.cautions)[:1],
         )
 
 
-def combine_keys(a: Mapping, b: Mapping, combine: Callable[[Any, Any], Any]) -> dict[Any, Any]:
-    """Results of two batches by view or part, which one of them may lack."""
-    return {**a, **{key: combine(a[key], of) if key in a else of for key, of in b.items()}}
-
-
-def combine_pairs(a: ByView, b: ByView) -> dict[str, Any]:
+def combine_pairs(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     """Results of two batches, which are pairs by view."""
 
     def combine(a: Any, b: Any) -> Any:
         pairs = zip(a, b, strict=True)
         return tuple(y if x is None else x if y is None else x.combine(y) for x, y in pairs)
 
-    return combine_keys(a, b, combine)
+    return combine_items(a, b, combine)
 
 
 @dataclass(frozen=True)

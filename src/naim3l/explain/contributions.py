@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, as_dense
 from naim3l.decisions.borrowing import Borrowing
 from naim3l.decisions.calibration import Calibration
 from naim3l.estimators.linear import LinearViewModel
@@ -34,26 +34,15 @@ N_ORDERS, SEED = 20, 0
 
 @dataclass(frozen=True)
 class Contributions:
-    """Scores of a row in a view, or its log-odds, as sums over the columns of its table.
+    """Scores of a row in a view, or its log-odds, as sums over the columns of its table."""
 
-    Attributes
-    ----------
-    columns, values : list
-        Names of the columns, and their cells in the row; None where one is missing, and a list of
-        those of several rows, if they differ.
-    parts : ndarray of shape (n_columns, n_labels)
-        What each column adds.
-    start : ndarray of shape (n_labels,)
-        The score of a row whose columns all have their means.
-    exact : bool
-        Whether scores are linear in the columns, so that parts are not estimated.
-    """
-
-    columns: list[str]
-    values: list[Any]
-    parts: Matrix
-    start: Matrix
-    exact: bool
+    columns: list[str]  # names
+    values: list[
+        Any
+    ]  # their cells: None if missing, a list of those of several rows if they differ
+    parts: Matrix  # what each column adds, (n_columns, n_labels)
+    start: Matrix  # the score of a row whose columns all have their means, (n_labels,)
+    exact: bool  # whether scores are linear in the columns, so that parts are not estimated
 
     @property
     def scores(self) -> Matrix:
@@ -113,20 +102,8 @@ class Contributions:
 def column_contributions(model: Any, view: str, X: Any) -> Contributions | None:
     """What the columns of a view add to the scores of a row, before any calibration.
 
-    Those that tables share are among them.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted model that scores every view by itself.
-    view : str
-        Name of the view.
-    X : tables in the form of the fit, of one row each
-
-    Returns
-    -------
-    Contributions or None
-        None if the row lacks the view.
+    Those that tables share are among them. Tables ``X`` have one row each; the result is None if
+    the row lacks the view.
     """
     if hasattr(model, "members_"):
         return _of_blend(model, view, X)
@@ -198,20 +175,16 @@ def _steps(features: ViewFeatures, rows: Any) -> tuple[Any, Matrix | None, Matri
     start: Matrix
     if recipe is not None:
         source = source[recipe.kept]
-        distance = _as_row(recipe.before_axes(rows)) - recipe.offset - recipe.mean
+        distance = as_dense(recipe.before_axes(rows))[0] - recipe.offset - recipe.mean
         length = float(np.linalg.norm(distance @ recipe.axes.T)) or 1.0
         axes, start = recipe.axes.T / length, np.zeros(len(recipe.axes))
     else:
-        row = _as_row(rows if features.kernel is None else features.kernel.prepare(rows))
+        row = as_dense(rows if features.kernel is None else features.kernel.prepare(rows))[0]
         start = _usual(features, len(row))
         distance = row - start
     at = np.flatnonzero(distance)
     shape = n_columns, len(distance)
     return sparse.csr_array((distance[at], (source[at], at)), shape=shape), axes, start
-
-
-def _as_row(rows: Any) -> Matrix:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)[0]
 
 
 def _usual(features: ViewFeatures, n: int) -> Matrix:
@@ -258,19 +231,9 @@ def estimate_parts(
 ) -> NDArray[np.float64]:
     """What each move adds to a score on average over random orders, (n_moves, n_labels).
 
-    Parameters
-    ----------
-    moves : ndarray of shape (n_moves, n_features)
-        Moves that do not change the features add nothing.
-    start : ndarray of shape (n_features,)
-        Features before all moves.
-    score : callable
-        Scores (n_rows, n_labels) of features (n_rows, n_features).
-
-    Returns
-    -------
-    ndarray of shape (n_moves, n_labels)
-        Their sum is the score after all moves less that before.
+    The sum is the score after all moves less that of the features before, ``start``. Moves, of
+    shape (n_moves, n_features), that do not change the features add nothing. ``score`` gives
+    (n_rows, n_labels) of features (n_rows, n_features).
     """
     used, rng = np.flatnonzero(moves.any(axis=1)), np.random.default_rng(SEED)
     found = np.zeros((len(moves), score(start[None]).shape[1]))

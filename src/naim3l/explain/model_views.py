@@ -11,8 +11,7 @@ from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewPredictor
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.features.kernels import KernelMap
-from naim3l.input.labels import LabelledRows
-from naim3l.input.sources import MemoryTable, any_chunked, open_tables
+from naim3l.input.sources import any_chunked
 
 LINEAR = "linear"
 
@@ -55,13 +54,7 @@ def read_truth(model: LinearViewModel, X: Any, y: Any) -> dict[str, Matrix]:
     """
     check_in_memory(X)
     model.names_.check_form(X)
-    found = {}
-    for name, table in open_tables(X, y).items():
-        assert isinstance(table, MemoryTable) and table.labels is not None
-        rows = LabelledRows.of(table.labels, table.words, one_column=table.one_column)
-        signed = rows.signed[:, np.argsort(model.names_.label_positions(rows.labels))]
-        found[name] = np.where(signed == 0, np.nan, signed > 0)
-    return found
+    return {name: model.names_.truth_of(rows) for name, rows in model._labelled(X, y)}
 
 
 class ViewKernel(NamedTuple):

@@ -15,11 +15,7 @@ from naim3l._text import some, visible
 from naim3l.decisions.fusion import USUAL_OVERLAP
 from naim3l.decisions.learning import heard
 from naim3l.estimators.aligned import AlignedModel
-from naim3l.explain.contributions import (
-    Contributions,
-    column_contributions,
-    common_contributions,
-)
+from naim3l.explain.contributions import Contributions, column_contributions, common_contributions
 from naim3l.explain.model_views import check_in_memory, read_truth
 from naim3l.files.errors import close_names
 from naim3l.input.batches import Batch

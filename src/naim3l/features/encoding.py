@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,17 +68,10 @@ class ViewFeatures:
     recipe, receives the table as it is; a kernel may follow.
     """
 
-    plan: ViewPlan | None = None
-    recipe: FittedRecipe | None = None
-    kernel: KernelMap | None = None
-    transformer: Any = None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "plan": Maybe(Nested(ViewPlan)),
-        "recipe": Maybe(Nested(FittedRecipe)),
-        "kernel": Maybe(Nested(KernelMap)),
-        "transformer": Maybe(Guest()),
-    }
+    plan: Annotated[ViewPlan | None, Maybe(Nested(ViewPlan))] = None
+    recipe: Annotated[FittedRecipe | None, Maybe(Nested(FittedRecipe))] = None
+    kernel: Annotated[KernelMap | None, Maybe(Nested(KernelMap))] = None
+    transformer: Annotated[Any, Maybe(Guest())] = None
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Features (n_present, n_features) of rows that have the view, and which these are."""
@@ -198,7 +191,7 @@ class FeatureSpec:
         if self.recipe is None or self.recipe.steps is None or self.recipe.n_components is None:
             return most
         most = most if plan is None else plan.n_encoded
-        return min(most, self.recipe._most_components(_free_text(plan) is not None))
+        return min(most, self.recipe._most_components(free_text(plan) is not None))
 
     def fit(
         self, batch: Batch, plan: ViewPlan | None, device: str = CPU
@@ -209,7 +202,7 @@ class FeatureSpec:
         with _errors_name(batch.origin):
             if self.learns_from_moments:
                 assert self.recipe is not None
-                recipe, rows = self.recipe.fit(rows, _free_text(plan))
+                recipe, rows = self.recipe.fit(rows, free_text(plan))
             if self.kernel is not None:
                 kernel = self.kernel.fit(rows, device=device)
                 rows = kernel.apply(rows)
@@ -258,7 +251,6 @@ class FeatureSpec:
         plan: ViewPlan | None,
         moments: Moments | None,
         sample: Batch | None,
-        device: str = CPU,
     ) -> ViewFeatures:
         """Features fitted to the moments of all rows, and to a sample of rows as given."""
         recipe = None
@@ -268,7 +260,7 @@ class FeatureSpec:
                 ends = np.maximum(-moments.lowest, moments.highest)
                 check_not_tiny(Batch(np.stack([moments.lowest, moments.highest]), table), ends)
             with _errors_name(Origin(table)):
-                recipe = self.recipe._fit_moments(moments, _free_text(plan))
+                recipe = self.recipe._fit_moments(moments, free_text(plan))
         if not self.learns_from_rows:
             return ViewFeatures(plan, recipe)
         assert sample is not None
@@ -277,11 +269,11 @@ class FeatureSpec:
         else:
             rows, _ = ViewFeatures(plan, recipe).encode(sample, judge=False)
         with _errors_name(sample.origin):
-            kernel = None if self.kernel is None else self.kernel.fit(rows, device=device)
+            kernel = None if self.kernel is None else self.kernel.fit(rows)
         return ViewFeatures(plan, recipe, kernel, self.transformer)
 
 
-def _free_text(plan: ViewPlan | None) -> NDArray[np.intp] | None:
+def free_text(plan: ViewPlan | None) -> NDArray[np.intp] | None:
     """Number of the column of free text that each column of rows comes from, if there are some."""
     return None if plan is None else plan.free_text_of_encoded()
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -20,7 +20,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 
-from naim3l._arrays import Matrix, as_numpy
+from naim3l._arrays import Matrix, as_dense, as_numpy
 from naim3l._device import CPU, find_device, is_usable
 from naim3l.features.recipes import Recipe
 from naim3l.files.stored import Array, Guest, Maybe, Number, OneOf, Plain, Text, Whole
@@ -194,7 +194,7 @@ class Kernel:
     def _choose_landmarks(self, unfitted: "KernelMap", rows: Any, rng: Any) -> Any:
         n_rows, n_landmarks = rows.shape[0], self.n_landmarks
         if n_landmarks is None or n_landmarks >= n_rows:
-            return _dense(rows)
+            return as_dense(rows)
         if self.landmarks == "kmeans":
             some = rows[rng.permutation(n_rows)[: KMEANS_ROWS * n_landmarks]]
             return _centres(some, n_landmarks)
@@ -207,26 +207,20 @@ class Kernel:
             scores = np.sum(np.linalg.solve(root, features.T) ** 2, axis=0)
             scores += np.finfo(float).tiny  # rows of zeros must have a positive probability
             chosen = rng.choice(n_rows, n_landmarks, replace=False, p=scores / scores.sum())
-        return _dense(rows[np.sort(chosen)])
+        return as_dense(rows[np.sort(chosen)])
 
 
 @dataclass(frozen=True, eq=False)
 class KernelMap:
     """A kernel with its landmarks."""
 
-    name: Any
-    gamma: float | None  # None if the kernel has none
-    landmarks: Matrix  # (n_landmarks, n_columns), prepared
-    normalization: Matrix  # K^(-1/2), up to a rotation, (n_landmarks, n_features)
-    device: str = CPU  # where rows are compared; on the CPU where it is missing
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "name": Text(KERNELS),
-        "gamma": Maybe(Number(above=0)),
-        "landmarks": Array("f", "landmarks", "inputs"),
-        "normalization": Array("f", "landmarks", "features"),
-        "device": Text(),
-    }
+    name: Annotated[Any, Text(KERNELS)]
+    gamma: Annotated[float | None, Maybe(Number(above=0))]  # None if the kernel has none
+    # (n_landmarks, n_columns), prepared.
+    landmarks: Annotated[Matrix, Array("f", "landmarks", "inputs")]
+    # K^(-1/2), up to a rotation, (n_landmarks, n_features).
+    normalization: Annotated[Matrix, Array("f", "landmarks", "features")]
+    device: Annotated[str, Text()] = CPU  # where rows are compared; on the CPU where it is missing
 
     @property
     def n_features(self) -> int:
@@ -306,15 +300,11 @@ def _checked_values(values: Any, shape: tuple[int, int]) -> Matrix:
     return K.astype(np.float64, copy=False)
 
 
-def _dense(rows: Any) -> Matrix:
-    return rows.toarray() if issparse(rows) else rows
-
-
 @ThreadpoolController().wrap(limits=1, user_api="openmp")  # sums of threads depend on their order
 def _centres(rows: Any, n_centres: int) -> Matrix:
     """Centres of k-means of rows in random order."""
     # Starts at the first rows: with many centres, k-means++ takes longer than all rounds.
-    start = _dense(rows[:n_centres])
+    start = as_dense(rows[:n_centres])
     means = KMeans(n_centres, init=start, n_init=1, max_iter=KMEANS_ROUNDS)
     with warnings.catch_warnings():
         # The warning is about duplicate rows, whose centres coincide, which is harmless.
@@ -325,7 +315,7 @@ def _centres(rows: Any, n_centres: int) -> Matrix:
 def _move(rows: Any, device: str) -> Any:
     import torch
 
-    array = np.ascontiguousarray(_dense(rows), dtype=np.float64)
+    array = np.ascontiguousarray(as_dense(rows), dtype=np.float64)
     if not array.flags.writeable:  # torch warns of arrays that it could change
         array = array.copy()
     return torch.from_numpy(array).to(find_device(device))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,41 +86,29 @@ _KEEP = "keep it by name, with keep={0} of Recipe in Python, or features = {0} i
 class ColumnPlan:
     """What a column is, and how it is used; stored with models, and shown by ``naim3l init``."""
 
-    name: str  # or "column 3" if it has none
-    kind: str
-    missing: float  # share of the training rows that have the view
-    mean: float = 0.0  # which missing cells are filled with; of days, or of logarithms
-    decimal: str = POINT
+    name: Annotated[str, Text()]  # or "column 3" if it has none
+    kind: Annotated[str, Text(KINDS)]
+    missing: Annotated[float, Number(0, 1)]  # share of the training rows that have the view
+    # Which missing cells are filled with; of days, or of logarithms.
+    mean: Annotated[float, Number(-LARGEST, LARGEST)] = 0.0
+    decimal: Annotated[str, Text((POINT, COMMA))] = POINT
     # Values of text that have a column each, None for missing cells; the number of others, which
     # share one more column with values that are new.
-    categories: list[str | None] = field(default_factory=list)
-    n_rare: int = 0
-    constant: bool = False  # in all training rows
-    dropped: str = ""  # why it is not used; empty if it is
-    date_order: str = ""  # of day and month in text with the year last; empty if none has it last
+    categories: Annotated[list[str | None], ListOf(Maybe(Text()))] = field(default_factory=list)
+    n_rare: Annotated[int, Whole()] = 0
+    constant: Annotated[bool, Flag()] = False  # in all training rows
+    dropped: Annotated[str, Text()] = ""  # why it is not used; empty if it is
+    # Of day and month in text with the year last; empty if none has it last.
+    date_order: Annotated[str, Text(("", *ORDERS))] = ""
     # Of free text, the hashed terms that have a column each, and the weights of these columns.
-    terms: list[int] = field(default_factory=list)
-    idf: list[float] = field(default_factory=list)
+    terms: Annotated[list[int], ListOf(Whole(0, N_TERMS - 1), "terms")] = field(
+        default_factory=list
+    )
+    idf: Annotated[list[float], ListOf(Number(above=0), "terms")] = field(default_factory=list)
     # What is added to numbers before their logarithm; 0 if they are used as they are.
-    log_shift: float = 0.0
-    units: dict[str, float] | None = None  # of numbers with units, the mean of the column of each
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "name": Text(),
-        "kind": Text(KINDS),
-        "missing": Number(0, 1),
-        "mean": Number(-LARGEST, LARGEST),
-        "decimal": Text((POINT, COMMA)),
-        "categories": ListOf(Maybe(Text())),
-        "n_rare": Whole(),
-        "constant": Flag(),
-        "dropped": Text(),
-        "date_order": Text(("", *ORDERS)),
-        "terms": ListOf(Whole(0, N_TERMS - 1), "terms"),
-        "idf": ListOf(Number(above=0), "terms"),
-        "log_shift": Number(0, LARGEST),
-        "units": Maybe(MapOf(Number(0, LARGEST))),
-    }
+    log_shift: Annotated[float, Number(0, LARGEST)] = 0.0
+    # Of numbers with units, the mean of the column of each.
+    units: Annotated[dict[str, float] | None, Maybe(MapOf(Number(0, LARGEST)))] = None
 
     def _check_stored(self) -> None:
         """Refuse terms of a column that has no text, logarithms of others, and text in two ways."""
@@ -180,13 +168,9 @@ class ViewPlan:
     Columns of text come after the others, and free text last.
     """
 
-    columns: list[ColumnPlan]  # that are used, in the order of the table
-    dropped: list[ColumnPlan]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "columns": ListOf(Nested(ColumnPlan), "columns"),
-        "dropped": ListOf(Nested(ColumnPlan)),
-    }
+    # That are used, in the order of the table.
+    columns: Annotated[list[ColumnPlan], ListOf(Nested(ColumnPlan), "columns")]
+    dropped: Annotated[list[ColumnPlan], ListOf(Nested(ColumnPlan))]
 
     @classmethod
     def of(
@@ -464,9 +448,12 @@ def _judge_columns(
     kinds = {j: judge_column(survey, j, day_first) for j in used}
     terms = {}
     for j, kind in kinds.items():
-        if kind.name != TEXT or survey.cells[j].units(RARE_WORD) or not _has_many_values(survey, j):
+        if kind.name != TEXT or survey.cells[j].units(RARE_WORD):
             continue
-        counts, stated = survey.cells[j].texts.terms, _name(survey, j) in text
+        texts, stated = survey.cells[j].texts, _name(survey, j) in text
+        if texts.n_values <= MOST_CATEGORIES and not _is_mostly_distinct(survey, j):
+            continue
+        counts = texts.terms
         if _is_free_text(survey, j, counts, stated=stated):
             terms[j] = counts
         elif reason := _too_many_values(survey, j):
@@ -613,11 +600,6 @@ def _refuse_thousands(place: str, cell: Any) -> None:
         "is ambiguous, so that numbers must be written without them; correct such cells, or leave "
         "the column out."
     )
-
-
-def _has_many_values(survey: TableSurvey, j: int) -> bool:
-    """Whether a column of text has more values than can become columns, or mostly distinct ones."""
-    return survey.cells[j].texts.n_values > MOST_CATEGORIES or _is_mostly_distinct(survey, j)
 
 
 def _is_mostly_distinct(survey: TableSurvey, j: int) -> bool:

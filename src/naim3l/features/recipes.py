@@ -7,7 +7,7 @@ fitted to rows, or to their `Moments`, which add up over chunks.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,29 +221,19 @@ class Recipe:
 class FittedRecipe:
     """What a recipe has learned."""
 
-    histogram: bool  # whether square roots of shares are taken first
-    kept: Mask  # columns that are not dropped, (n_columns,)
+    histogram: Annotated[bool, Flag()]  # whether square roots of shares are taken first
+    kept: Annotated[Mask, Array("b", "encoded")]  # columns that are not dropped, (n_columns,)
     # What columns are divided by, and their standard deviations, (n_kept,), if they are scaled.
-    scale: NDArray[np.float64] | None
-    deviation: NDArray[np.float64] | None
+    scale: Annotated[NDArray[np.float64] | None, Maybe(Array("f", "kept", above=0))]
+    deviation: Annotated[NDArray[np.float64] | None, Maybe(Array("f", "kept", low=0))]
     # Subtracted from rows, and what of their mean remains then, (n_kept,): one of them is 0.
-    offset: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    axes: Matrix  # along which rows differ by more than rounding, (n_features, n_kept)
-    variances: NDArray[np.float64]  # of the training rows along the axes
-    n_rows: int  # in training
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "histogram": Flag(),
-        "kept": Array("b", "encoded"),
-        "scale": Maybe(Array("f", "kept", above=0)),
-        "deviation": Maybe(Array("f", "kept", low=0)),
-        "offset": Array("f", "kept"),
-        "mean": Array("f", "kept"),
-        "axes": Array("f", "components", "kept"),
-        "variances": Array("f", "components", low=0),
-        "n_rows": Whole(),
-    }
+    offset: Annotated[NDArray[np.float64], Array("f", "kept")]
+    mean: Annotated[NDArray[np.float64], Array("f", "kept")]
+    # Along which rows differ by more than rounding, (n_features, n_kept).
+    axes: Annotated[Matrix, Array("f", "components", "kept")]
+    # Of the training rows along the axes.
+    variances: Annotated[NDArray[np.float64], Array("f", "components", low=0)]
+    n_rows: Annotated[int, Whole()]  # in training
 
     def _check_stored(self) -> None:
         """Refuse a mask of other columns than those that have an offset."""

@@ -7,11 +7,12 @@ that lacks a column has its mean. Few columns also get bends and products, so th
 faster with age, or differently for women and men.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,19 +46,13 @@ _CURE = (
 class SharedPart:
     """The shared columns of one view, and how their numbers are scaled."""
 
-    plan: ViewPlan  # as in the view, with the categories of all views
-    at: NDArray[np.intp]  # positions among the columns that the view uses, (n_columns,)
-    into: NDArray[np.intp]  # of its numbers among those of all views, (n_own,)
-    mean: NDArray[np.float64]  # (n_own,)
-    scale: NDArray[np.float64]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "plan": Nested(ViewPlan),
-        "at": Array("iu", "own columns"),
-        "into": Array("iu", "own"),
-        "mean": Array("f", "own"),
-        "scale": Array("f", "own", above=0),
-    }
+    plan: Annotated[ViewPlan, Nested(ViewPlan)]  # as in the view, with the categories of all views
+    # Positions among the columns that the view uses, (n_columns,).
+    at: Annotated[NDArray[np.intp], Array("iu", "own columns")]
+    # Of its numbers among those of all views, (n_own,).
+    into: Annotated[NDArray[np.intp], Array("iu", "own")]
+    mean: Annotated[NDArray[np.float64], Array("f", "own")]  # (n_own,)
+    scale: Annotated[NDArray[np.float64], Array("f", "own", above=0)]
 
     def _check_stored(self) -> None:
         """Refuse positions of other columns than those of the plan."""
@@ -71,35 +66,17 @@ class SharedPart:
 
 @dataclass(frozen=True)
 class SharedColumns:
-    """Columns that at least two views have, and the features that they become in all views.
+    """Columns that at least two views have, and the features that they become in all views."""
 
-    Attributes
-    ----------
-    columns : list of str
-        Names of the columns.
-    numbers : list of str
-        Names of the numbers that they become, such as "age" and "sex_female".
-    source : ndarray of int, of shape (n_numbers,)
-        Position among ``columns`` of the column that each number comes from.
-    is_value : bool ndarray of shape (n_numbers,)
-        Whether a number is 1 for a value of text, and 0 for others.
-    parts : dict of str to SharedPart
-        By view that has some of the columns.
-    """
-
-    columns: list[str]
-    numbers: list[str]
-    source: NDArray[np.intp]
-    is_value: NDArray[np.bool_]
-    parts: dict[str, SharedPart]
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "columns": ListOf(Text(), "shared columns"),
-        "numbers": ListOf(Text(), "numbers"),
-        "source": Array("iu", "numbers"),
-        "is_value": Array("b", "numbers"),
-        "parts": MapOf(Nested(SharedPart)),
-    }
+    columns: Annotated[list[str], ListOf(Text(), "shared columns")]  # names
+    # Names of the numbers that they become, such as "age" and "sex_female".
+    numbers: Annotated[list[str], ListOf(Text(), "numbers")]
+    # Position among the columns of the one that each number comes from.
+    source: Annotated[NDArray[np.intp], Array("iu", "numbers")]
+    # Whether a number is 1 for a value of text, and 0 for others.
+    is_value: Annotated[NDArray[np.bool_], Array("b", "numbers")]
+    # By view that has some of the columns.
+    parts: Annotated[dict[str, SharedPart], MapOf(Nested(SharedPart))]
 
     def _check_stored(self) -> None:
         """Refuse positions beyond the columns and the numbers."""
@@ -300,12 +277,12 @@ def _of_one_kind(of_views: Found) -> Found:
 
 def _with_categories(name: str, of_views: Found, surveys: Mapping[str, TableSurvey]) -> Found:
     """Columns of text with the categories of all views, without views that have other values."""
-    counts, n_missing = dict[str, dict[Any, int]](), dict[str, int]()
+    counts, n_missing = dict[str, Counter[Any]](), dict[str, int]()
     for view in of_views:
         survey = surveys[view]
         assert survey.columns is not None
         j = survey.columns.index(name)
-        counts[view] = dict(survey.cells[j].texts.counts or {})
+        counts[view] = Counter(survey.cells[j].texts.counts or {})
         n_missing[view] = max(survey.rows.n_present - int(survey.n_known[j]), 0)
     others = {
         view: set().union(*(of for other, of in counts.items() if other != view)) for view in counts
@@ -322,10 +299,7 @@ def _with_categories(name: str, of_views: Found, surveys: Mapping[str, TableSurv
             f"If they mean the same, give them the same values; otherwise {_CURE}"
         )
     kept = [view for view in of_views if view not in strange]
-    total: dict[Any, int] = {}
-    for view in kept:
-        for value, n in counts[view].items():
-            total[value] = total.get(value, 0) + n
+    total = sum((counts[view] for view in kept), Counter[Any]())
     values, n_rare = categories_of(total, sum(n_missing[view] for view in kept))
     return {
         view: (j, replace(column, categories=values, n_rare=n_rare))

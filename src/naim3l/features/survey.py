@@ -20,15 +20,7 @@ from naim3l._arrays import Mask
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
-from naim3l.features.cells import (
-    NUMBERS,
-    POINT,
-    UNIT,
-    as_text,
-    days,
-    days_of_array,
-    tags_of,
-)
+from naim3l.features.cells import NUMBERS, POINT, UNIT, as_text, days, days_of_array, tags_of
 from naim3l.features.terms import TermCounts
 from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
@@ -95,7 +87,7 @@ class ValueCounts:
     def combine(self, other: "ValueCounts") -> "ValueCounts":
         """Counts of the rows of both."""
         if self.counts is not None and other.counts is not None:
-            return ValueCounts.of(_added(self.counts, other.counts))
+            return ValueCounts.of(combine_items(self.counts, other.counts, int.__add__))
         a, b = self._hashed(), other._hashed()
         hashes, repeats = np.append(a.hashes, b.hashes), np.append(a.repeats, b.repeats)
         smallest = ValueCounts._smallest(hashes, repeats, a.is_sample or b.is_sample)
@@ -117,11 +109,6 @@ class ValueCounts:
         repeats = np.bincount(of_row, weights=repeats, minlength=len(different)).astype(np.int64)
         is_sample = is_sample or len(different) > MOST_VALUES
         return cls(None, different[:MOST_VALUES].copy(), repeats[:MOST_VALUES].copy(), is_sample)
-
-
-def _added(a: Mapping[Any, int], b: Mapping[Any, int]) -> dict[Any, int]:
-    """Sums of counts, in the order of their first occurrence."""
-    return dict(a) | {value: a.get(value, 0) + n for value, n in b.items()}
 
 
 def _hash(value: Any) -> int:
@@ -421,7 +408,7 @@ class CellSurvey:
             return CellSurvey._unusable(self.n["known"] + other.n["known"], fault)
         return CellSurvey(
             self.n + other.n,
-            _without_many_units(_combine_items(self.sums, other.sums, Amounts.combine)),
+            _without_many_units(combine_items(self.sums, other.sums, Amounts.combine)),
             other.first | self.first,
             self.texts.combine(other.texts),
             self.numbers.combine(other.numbers),
@@ -478,7 +465,7 @@ class RowPatterns:
         """Patterns of the rows of both."""
         partly = None
         if self.partly is not None and other.partly is not None:
-            partly = _added(self.partly, other.partly)
+            partly = combine_items(self.partly, other.partly, int.__add__)
             partly = partly if len(partly) <= MOST_PATTERNS else None
         return RowPatterns(self.n_columns, self.n_present + other.n_present, partly)
 
@@ -585,9 +572,9 @@ class TableSurvey:
             lowest=np.minimum(self.lowest, other.lowest),
             highest=np.maximum(self.highest, other.highest),
             too_large=later | self.too_large,
-            sizes=_combine_items(self.sizes, other.sizes, add_sizes),
-            cells=_combine_items(self.cells, other.cells, CellSurvey.combine),
-            ids=_combine_items(self.ids, other.ids, IdEvidence.combine),
+            sizes=combine_items(self.sizes, other.sizes, add_sizes),
+            cells=combine_items(self.cells, other.cells, CellSurvey.combine),
+            ids=combine_items(self.ids, other.ids, IdEvidence.combine),
             ties=None if self.ties is None or other.ties is None else self.ties.combine(other.ties),
         )
 
@@ -646,7 +633,8 @@ class TableSurvey:
         return numbers
 
 
-def _combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
+def combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
+    """Results of two batches by name or value, which one of them may lack."""
     return first | second | {j: combine(first[j], second[j]) for j in first if j in second}
 
 
@@ -709,10 +697,10 @@ class LabelTies:
         """Ties of the rows of both."""
 
         def add(a: Any, b: Any) -> Any:
-            both = None if a is None or b is None else _combine_items(a, b, np.add)
+            both = None if a is None or b is None else combine_items(a, b, np.add)
             return both if both is None or len(both) <= MOST_TIED else None
 
-        values = _combine_items(self.values, other.values, add)
+        values = combine_items(self.values, other.values, add)
         return LabelTies(self.rows + other.rows, self.known + other.known, values)
 
     def suspicion(self, j: int, labels: Sequence[str]) -> tuple[float, str]:

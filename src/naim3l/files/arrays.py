@@ -11,7 +11,7 @@ import numpy as np
 
 from naim3l._origin import Origin
 from naim3l._text import quote, some
-from naim3l.files.errors import ReadError, close_names, load_extra
+from naim3l.files.errors import ReadError, check_names, load_extra
 
 
 def read_array(path: Path, name: str | None) -> tuple[Any, Origin]:
@@ -26,8 +26,7 @@ def read_array(path: Path, name: str | None) -> tuple[Any, Origin]:
         names = [each[:-4] for each in archive.namelist() if each.endswith(".npy")]
         if name is None:
             name = _only(path, archive, names)
-        elif name not in names:
-            raise ReadError(f"{path}: no array {quote(name)}; {close_names(name, names)}")
+        check_names([name], names, str(path), "array")
         values = _read(archive, name)
         labels = _read(archive, "label_names") if "label_names" in names else None
     if not _is_table(values.shape, values.dtype):

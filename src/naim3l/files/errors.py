@@ -12,6 +12,7 @@ _EXTRAS = {
     "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
     "python_calamine": ("excel", "Excel workbooks need python-calamine"),
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
+    **dict.fromkeys(("dask", "distributed"), ("dask", "tables that are read in chunks need dask")),
 }
 
 
@@ -36,6 +37,16 @@ def close_names(name: str, known: Iterable[str]) -> str:
     if close:
         return "did you mean " + " or ".join(repr(folded[entry]) for entry in close) + "?"
     return f"there are {some(names)}." if names else "there are none."
+
+
+def check_names(
+    names: Iterable[str], known: Collection[str], where: str, what: str = "column"
+) -> None:
+    """Refuse a name that is not known, and suggest others."""
+    there = set(known)
+    for name in names:
+        if name not in there:
+            raise ReadError(f"{where}: no {what} {quote(name)}; {close_names(name, known)}")
 
 
 def name_columns(

@@ -9,8 +9,8 @@ from typing import IO, Any
 import numpy as np
 
 from naim3l._origin import Origin
-from naim3l._text import quote, some
-from naim3l.files.errors import ReadError, close_names, load_extra
+from naim3l._text import some
+from naim3l.files.errors import ReadError, check_names, load_extra
 
 _OLE = b"\xd0\xcf\x11\xe0"
 # Where a row or a cell is in its sheet: r="12" or r="AB12".
@@ -92,8 +92,7 @@ def _column_number(letters: bytes) -> int:
 def _choose(path: Path, workbook: Any, sheet: str | None) -> str:
     names = workbook.sheet_names
     if sheet is not None:
-        if sheet not in names:
-            raise ReadError(f"{path}: no sheet {quote(sheet)}; {close_names(sheet, names)}")
+        check_names([sheet], names, str(path), "sheet")
         return sheet
     if len(names) > 1:
         filled = [name for name in names if workbook.get_sheet_by_name(name).height]

@@ -4,12 +4,10 @@ A class that can be stored declares its attributes:
 
     @dataclass(frozen=True)
     class Calibration:
-        _stored: ClassVar[dict[str, Field]] = {
-            "slope": Array("f", "labels"),
-            "offset": Array("f", "labels"),
-        }
-        slope: NDArray
-        offset: NDArray
+        slope: Annotated[Matrix, Array("f", "labels")]
+        offset: Annotated[Matrix, Array("f", "labels")]
+
+One whose attributes are no fields of a dataclass has a mapping of their names, ``_stored``.
 
 Reading follows declarations alone: a file can neither name a class nor add an attribute. An object
 is made only of values that have been checked. What could not be loaded again is not saved.
@@ -24,11 +22,12 @@ with other keys, have own sizes each.
 raises a ValueError if attributes contradict each other.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from operator import ge, gt, le, lt
 from types import EllipsisType
 from typing import Any, ClassVar
@@ -425,7 +424,7 @@ class MapOf(Field):
 
 @dataclass(frozen=True)
 class Nested(Field):
-    """An object of exactly this class, which declares its own fields in ``_stored``."""
+    """An object of exactly this class, which declares its own fields."""
 
     cls: Any
     json = dict
@@ -449,7 +448,7 @@ class Nested(Field):
 
     def _each(self, values: Any, convert: Callable[[str, Field], Any]) -> dict[str, Any]:
         converted: dict[str, Any] = {}
-        for name, declared in self.cls._stored.items():
+        for name, declared in declared_fields(self.cls).items():
             if name in values or not isinstance(declared, Sometimes):
                 _at(name, require, name in values, "is missing.")
                 converted[name] = _at(name, convert, name, declared)
@@ -529,6 +528,15 @@ class Guest(Field):
         return load_guest(reader.source.guest(found["guest"]), reader.trusted)
 
 
+@cache
+def declared_fields(cls: Any) -> Mapping[str, Field]:
+    """Fields of the attributes of a class, by name: in ``_stored``, or in annotations."""
+    if hasattr(cls, "_stored"):
+        return cls._stored
+    annotated = {of.name: getattr(of.type, "__metadata__", ()) for of in dataclasses.fields(cls)}
+    return {name: of[0] for name, of in annotated.items() if of}
+
+
 def _as_field(kind: Field | type) -> Field:
     return Nested(kind) if isinstance(kind, type) else kind
 
@@ -537,12 +545,13 @@ def _values_of(value: Any) -> dict[str, Any]:
     """Attributes of an object that are to be stored."""
     if hasattr(value, "_to_stored"):
         return value._to_stored()
-    cls = type(value)
+    cls: Any = type(value)
     slots = (name for base in cls.__mro__ for name in getattr(base, "__slots__", ()))
     values = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     values |= getattr(value, "__dict__", {})
+    declared = declared_fields(cls)
     for name in values:
-        lost = name not in cls._stored and not isinstance(getattr(cls, name, 0), cached_property)
+        lost = name not in declared and not isinstance(getattr(cls, name, 0), cached_property)
         require(not lost, f"has the attribute {name!r}, which would be lost; delete it first.")
     return values
 

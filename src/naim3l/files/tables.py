@@ -22,7 +22,7 @@ from naim3l.files import columnar, errors
 from naim3l.files.arrays import read_array
 from naim3l.files.columnar import ARROW_EXTENSIONS, PARQUET_EXTENSIONS, RowGroup
 from naim3l.files.databases import database_file, read_query
-from naim3l.files.errors import ReadError, close_names, load_extra, name_columns
+from naim3l.files.errors import ReadError, check_names, close_names, load_extra, name_columns
 from naim3l.files.secrets import URL, show_source
 from naim3l.files.spreadsheets import read_sheet
 from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
@@ -42,18 +42,14 @@ Source = str | os.PathLike[str]
 def open_table(source: Any) -> "FileTable":
     """A table in files, or from a query.
 
-    Of text and Parquet files, only the header or the metadata are read; other sources are read
-    completely, and stay in memory.
-
-    Parameters
-    ----------
-    source : path, str, sequence of these, or pyarrow.dataset.Dataset
-        A file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file has
-        several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
-        Parquet files, or a list of these. Folders such as ``year=2024`` are columns.
+    A source is a file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file
+    has several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
+    Parquet files, or a list of these, in which folders such as ``year=2024`` are columns; or a
+    dataset of pyarrow. Of text and Parquet files, only the header or the metadata are read; other
+    sources are read completely, and stay in memory.
     """
     load_extra("pandas")
-    if hasattr(source, "get_fragments") and columnar.is_dataset(source):
+    if columnar.is_dataset(source):
         files = columnar.parquet_files(source)
         stamps = [Stamp.of(file.path, file.filesystem) for file in files]
         return _parquet_table("dataset of pyarrow", stamps, files, source.schema)
@@ -130,10 +126,8 @@ class Part:
         By default, all columns in the order of the table, and one batch. Types of columns of text
         files are inferred for each batch, except for ``text_columns``.
         """
-        chosen, known = self.columns if columns is None else columns, set(self.columns)
-        for name in [name for name in chosen if name not in known]:
-            close = close_names(name, self.columns)
-            raise ReadError(f"{self._rows.name}: no column {quote(name)}; {close}")
+        chosen = self.columns if columns is None else columns
+        check_names(chosen, self.columns, self._rows.name)
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
             for batch in self._rows.batches(chosen, text_columns, batch_rows):
                 if self._stamp is not None:

@@ -5,7 +5,6 @@ once, features and labels together. Results are combined in a fixed order, so th
 scheduler nor the number of workers changes a bit of them.
 """
 
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,38 +12,29 @@ from typing import Any
 
 from naim3l._progress import progress_bar
 from naim3l._threads import limited_blas
+from naim3l.files.errors import load_extra
 from naim3l.input.batches import Batch
 
 # A batch of rows, and its labels if they are read.
 Rows = tuple[Batch, Batch | None]
 
 
-def load_dask(module: str = "dask") -> Any:
-    """A module of dask, or an error that says how it is installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"tables that are read in chunks need dask: pip install 'naim3l[dask]' ({error})"
-        ) from error
-
-
 def on_cluster() -> bool:
     """Whether a cluster computes, because there is a client of dask.distributed."""
-    scheduler = load_dask().config.get("scheduler", None)
+    scheduler = load_extra("dask").config.get("scheduler", None)
     return scheduler in ("dask.distributed", "distributed") or hasattr(scheduler, "scheduler_info")
 
 
 def n_workers() -> int:
     """Number of tasks that run in this process at a time; 1 if a cluster runs them."""
-    configured = load_dask().config.get("num_workers", None)
-    return 1 if on_cluster() else int(configured or load_dask("dask.system").CPU_COUNT)
+    configured = load_extra("dask").config.get("num_workers", None)
+    return 1 if on_cluster() else int(configured or load_extra("dask.system").CPU_COUNT)
 
 
 def memory_limit() -> int | None:
     """Bytes that a fit may use, from the setting "naim3l.memory" of dask; None without one."""
-    given = load_dask().config.get("naim3l.memory", None)
-    return None if given is None else int(load_dask("dask.utils").parse_bytes(given))
+    given = load_extra("dask").config.get("naim3l.memory", None)
+    return None if given is None else int(load_extra("dask.utils").parse_bytes(given))
 
 
 @dataclass(frozen=True)
@@ -80,7 +70,7 @@ def run_pass(
     it is, and no other task starts. The progress bar counts rows if ``n_rows`` tells how many there
     are.
     """
-    dask = load_dask("dask")
+    dask = load_extra("dask")
     delayed = dask.delayed
     shared, reader = delayed(task, traverse=False), delayed(read, traverse=False)
     run = delayed(lambda read, task, i, *inputs: task(i, read(i, *inputs)), pure=False)
@@ -109,7 +99,7 @@ def _combine(combine: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 def _compute(root: Any) -> Any:
     """The value of a Delayed object; no task runs any more when this returns or raises."""
-    config = load_dask().config
+    config = load_extra("dask").config
     if config.get("scheduler", None) is not None or config.get("pool", None) is not None:
         return root.compute()
     with ThreadPoolExecutor(n_workers()) as pool:  # waits for the tasks that an error leaves behind
@@ -118,7 +108,7 @@ def _compute(root: Any) -> Any:
 
 def _compute_on_cluster(root: Any, results: list[Any], advance: Callable[[str], None]) -> Any:
     """The same on a cluster, which reports the parts that are done."""
-    distributed = load_dask("distributed")
+    distributed = load_extra("distributed")
     client = distributed.get_client()
     future, *parts = client.compute([root, *results])
     done = distributed.as_completed(parts)

@@ -157,8 +157,7 @@ def decode_labels(
                 f"labels, {batch.column_label((boolean or [0])[0])}: its values are True and "
                 "False, but with coding='signed' labels are 1 = yes, -1 = no, 0 = unknown."
             )
-    signed = LabelledRows.of(batch, words, one_column=one_column).signed
-    values = np.where(signed == 0, np.nan, signed > 0)
+    values = LabelledRows.of(batch, words, one_column=one_column).truth
     if batch.frame is None:
         return values.ravel() if one_column else values
     names, backend = list(batch.frame.columns), batch.frame.implementation
@@ -325,6 +324,11 @@ class LabelledRows:
         """Labels with all rows in one batch."""
         decoder = LabelDecoder.of(LabelSurvey.of(labels), words)
         return cls(labels, decoder.decode(labels), one_column)
+
+    @property
+    def truth(self) -> NDArray[np.float64]:
+        """Labels as 1, 0, NaN = unknown, (n_rows, n_labels)."""
+        return np.where(self.signed == 0, np.nan, self.signed > 0)
 
 
 def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, Any]) -> None:

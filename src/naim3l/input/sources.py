@@ -17,16 +17,12 @@ import numpy as np
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.files.columnar import PARQUET_EXTENSIONS
-from naim3l.files.errors import ReadError, close_names, load_extra
+from naim3l.files.columnar import PARQUET_EXTENSIONS, is_dataset
+from naim3l.files.errors import ReadError, check_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.batches import Batch, compare_indexes, is_missing
-from naim3l.input.chunks import Fold, Rows, load_dask, run_pass
-from naim3l.input.labels import (
-    USUAL_WORDS,
-    LabelWords,
-    label_batch,
-)
+from naim3l.input.chunks import Fold, Rows, run_pass
+from naim3l.input.labels import USUAL_WORDS, LabelWords, label_batch
 from naim3l.input.views import (
     WIDE_TABLE,
     check_label_form,
@@ -151,7 +147,7 @@ def is_files(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(path, str | os.PathLike) for path in X)
-    return type(X).__module__.startswith("pyarrow.") and hasattr(X, "get_fragments")
+    return is_dataset(X)
 
 
 def open_tables(
@@ -270,8 +266,8 @@ def _open_files(name: str, X: FileView, y: Any, origin: Origin, labelled: bool) 
     read = _FileReader(origin.table, X.columns, names, X.id, X.text, X.batch_rows)
     if not X.chunked:
         return MemoryTable(name, *read.whole(X.table), words=words)
-    load_dask()  # so that an error says what to install
-    empty = load_dask("pandas").DataFrame({c: [] for c in [*X.columns, *names]}, dtype=float)
+    load_extra("dask")  # so that an error says what to install
+    empty = load_extra("pandas").DataFrame({c: [] for c in [*X.columns, *names]}, dtype=float)
     check_not_empty(meta := Batch(empty[X.columns], origin), lazy=True)
     label_meta = Batch(empty[names], origin, "label") if labelled else None
     parts, lengths = [(part,) for part in X.table.parts], X.table.lengths
@@ -283,9 +279,7 @@ def _check_names(names: Sequence[str], columns: Sequence[str], where: str) -> No
     """Refuse names that are not those of columns, and none."""
     if not names:
         raise ValueError(f"{where}: no labels; give the names of columns.")
-    for name in names:
-        if name not in columns:
-            raise ValueError(f"{where}: no column {quote(name)}; {close_names(name, columns)}")
+    check_names(names, columns, where)
 
 
 @dataclass(frozen=True)
@@ -331,7 +325,7 @@ class _FileReader:
 def _open_dask(
     name: str, X: Any, y: Any, origin: Origin, label_where: str, labelled: bool
 ) -> ChunkedTable:
-    tokenize = load_dask("dask.base").tokenize
+    tokenize = load_extra("dask.base").tokenize
     names = _names(y) if labelled else None
     if names is not None and hasattr(X, "columns"):
         _check_names(names, list(X.columns), str(origin))
@@ -350,7 +344,7 @@ def _open_dask(
 def _dask_parts(X: Any, where: str) -> tuple[list[Any], list[int] | None, Any]:
     """Partitions as Delayed objects, their lengths if known, and the table without rows."""
     if hasattr(type(X), "divisions"):
-        pandas = load_dask("pandas")
+        pandas = load_extra("pandas")
         if X.ndim == 1:
             return X.to_delayed(), None, pandas.Series([], dtype=X.dtype, name=X.name)
         empty = {j: pandas.Series([], dtype=dtype) for j, dtype in enumerate(X.dtypes)}
@@ -386,8 +380,9 @@ def _label_parts(
         return label_parts, meta, y
     # Labels in memory are divided as the table is.
     batch, one_column = label_batch(y, where)
+    dask = load_extra("dask")
     if lengths is None:
-        lengths = list(load_dask().compute(*[load_dask().delayed(len)(part) for part in parts]))
+        lengths = list(dask.compute(*[dask.delayed(len)(part) for part in parts]))
     if sum(lengths) != len(batch):
         raise ValueError(
             f"{where}: {sum(lengths)} rows of features but {len(batch)} rows of labels "
@@ -397,7 +392,7 @@ def _label_parts(
     rows = table.iloc if hasattr(table, "iloc") else table
     ends = np.cumsum([0, *lengths]).tolist()
     pieces = [rows[start:end] for start, end in pairwise(ends)]
-    delayed = [load_dask().delayed(piece, traverse=False) for piece in pieces]
+    delayed = [dask.delayed(piece, traverse=False) for piece in pieces]
     return delayed, rows[0:0, 0] if one_column else rows[0:0], table
 
 

@@ -7,7 +7,7 @@ its own. *One wide table*: views are sets of columns, with NaN in the rows that 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,38 +92,24 @@ def check_not_empty(batch: Batch, *, lazy: bool = False) -> None:
 class TableColumns:
     """Columns of one table of the training data."""
 
-    n: int
-    names: list[str] | None
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "n": Whole(1, size="table columns"),
-        "names": Maybe(Names("table columns")),
-    }
+    n: Annotated[int, Whole(1, size="table columns")]
+    names: Annotated[list[str] | None, Maybe(Names("table columns"))]
 
 
 @dataclass
 class TableNames:
     """Form and names of the training data, with which later tables are checked."""
 
-    wide: bool  # one table with a row per sample, instead of separate tables
-    views: list[str]
-    tables: dict[str, TableColumns]  # by view, or of the one wide table, "X"
-    used: dict[str, list[int]]  # positions of each view's columns that are not dropped
-    labels: list[str] = field(default_factory=list)
-    labels_named: bool = False
-    one_column: bool = False  # whether labels were one-dimensional
-    owner: str = "NAIM3L"  # class of the model, for messages of scikit-learn
-
-    _stored: ClassVar[Mapping[str, Any]] = {
-        "wide": Flag(),
-        "views": Names("views"),
-        "tables": MapOf(Nested(TableColumns)),
-        "used": MapOf(ListOf(Whole(0), "columns"), keys="views"),
-        "labels": Names("labels"),
-        "labels_named": Flag(),
-        "one_column": Flag(),
-        "owner": Text(),
-    }
+    wide: Annotated[bool, Flag()]  # one table with a row per sample, instead of separate tables
+    views: Annotated[list[str], Names("views")]
+    # By view, or of the one wide table, "X".
+    tables: Annotated[dict[str, TableColumns], MapOf(Nested(TableColumns))]
+    # Positions of each view's columns that are not dropped.
+    used: Annotated[dict[str, list[int]], MapOf(ListOf(Whole(0), "columns"), keys="views")]
+    labels: Annotated[list[str], Names("labels")] = field(default_factory=list)
+    labels_named: Annotated[bool, Flag()] = False
+    one_column: Annotated[bool, Flag()] = False  # whether labels were one-dimensional
+    owner: Annotated[str, Text()] = "NAIM3L"  # class of the model, for messages of scikit-learn
 
     @classmethod
     def of(
@@ -216,6 +202,10 @@ class TableNames:
             f"{batch.origin}: labels {batch.columns or batch.shape[1]} are not those of the fit, "
             f"{self.labels}."
         )
+
+    def truth_of(self, rows: Any) -> NDArray[np.float64]:
+        """Labels of `LabelledRows` in the order of those of the fit, 1, 0, NaN = unknown."""
+        return rows.truth[:, np.argsort(self.label_positions(rows.labels))]
 
     def warn_of_labels_among_features(self) -> None:
         """Warn of columns of views that have the names of labels."""

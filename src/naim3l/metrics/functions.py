@@ -239,8 +239,7 @@ class LabelScorer:
 def _truth(model: Any, labels: Any, where: str) -> Matrix:
     """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
     batch, one_column = label_batch(labels, where)
-    signed = LabelledRows.of(batch, USUAL_WORDS, one_column=one_column).signed
-    truth = np.where(signed == 0, np.nan, signed > 0)
+    truth = LabelledRows.of(batch, USUAL_WORDS, one_column=one_column).truth
     names, classes = batch.columns, list(model.classes_)
     if names is None or set(names) != set(classes):
         return truth

@@ -249,6 +249,11 @@ class Problem(BaseProblem, LabelRates):
         return Y
 
     @property
+    def view_rates(self) -> Matrix:
+        """`table_rates` of each view, (n_views, n_labels), also of a wide table."""
+        return np.broadcast_to(self.table_rates, (self.n_views, self.n_labels))
+
+    @property
     def groups_of_views(self) -> list[Any]:
         """Groups of the rows of each view, (n_rows_v,) or None."""
         groups = self.groups

@@ -11,7 +11,7 @@ from naim3l._arrays import Mask, Matrix
 from naim3l._text import plain
 from naim3l.decisions.bootstrap_metrics import MEAN, evaluate_blocks
 from naim3l.decisions.borrowing import describe_absent
-from naim3l.decisions.held_out import LOWER_IS_BETTER
+from naim3l.decisions.held_out import LOWER_IS_BETTER, mean_defined
 from naim3l.decisions.rates import list_cuts, measure_rates
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
@@ -141,7 +141,7 @@ def summarise(
         "cooccurrence": _cooccurrence(model, X, y),
         "bridge": _bridge(model),
         "relations": _relations(model, X),
-        "shares": {view: _mean(share) for view, share in view_shares(model, X).items()},
+        "shares": {view: mean_defined(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X) if linear_views(model) else [],
         "spectrum": score_spectrum(model, X, y),
     }
@@ -238,11 +238,6 @@ def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
         {"label": label} | {side: [f._asdict() for f in found] for side, found in sides.items()}
         for label, sides in strongest_columns(model, model.label_names_, N_FEATURES, X).items()
     ]
-
-
-def _mean(shares: Matrix) -> float:
-    known = shares[~np.isnan(shares)]
-    return float(known.mean()) if len(known) else float("nan")
 
 
 def _describe_data(model: LinearViewModel, X: Any, truth: dict[str, Matrix]) -> dict[str, Any]:
