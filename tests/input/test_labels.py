@@ -249,7 +249,8 @@ class TestDecodeLabels:
         for labels in (np.array([[True]]), pd.DataFrame({"x": [True]})):
             with pytest.raises(ValueError, match="values are True and False, but with coding='sig"):
                 decode_labels(labels, coding="signed")
-        assert word(1.0) == word(True and 1) == word(" 1.") == "1" and word(pd.NA) == ""
+        assert word(1.0) == word(True and 1) == word(" 1.") == word("1,0") == "1"
+        assert word(pd.NA) == ""
 
 
 class TestChunks:

@@ -35,7 +35,7 @@ NO = tuple(dict.fromkeys(no for _, no in PAIRS if no not in UNKNOWN))  # "-" is 
 CODINGS = ("words", "signed")
 MOST_WORDS = 1000  # different words of a column that are remembered
 _MOST_SHOWN = 60  # letters of a cell, in an error
-_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
+_WHOLE = re.compile(r"([+-]?\d{1,15})(\.0*|,0)?", re.ASCII)
 
 
 class LabelWordError(ValueError):
@@ -54,7 +54,7 @@ class LabelWordError(ValueError):
 
 
 def word(cell: Any) -> str:
-    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing.
+    """Normalised cell, without case and outer spaces; "1" for 1.0, 1,0 and True, "" for missing.
 
     The same letters may be written by different characters, such as those of full width.
     """
@@ -63,7 +63,7 @@ def word(cell: Any) -> str:
     if not isinstance(cell, str) and is_missing(cell):
         return ""
     text = unicodedata.normalize("NFKC", str(cell)).strip().casefold()
-    return str(int(float(text))) if _WHOLE.fullmatch(text) else text
+    return str(int(whole[1])) if (whole := _WHOLE.fullmatch(text)) else text
 
 
 @dataclass(frozen=True)
