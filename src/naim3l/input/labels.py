@@ -451,4 +451,7 @@ def _partner(cell: Any, sign: int) -> Any:
         return type(cell)(sign > 0)
     pairs = [pair if sign < 0 else pair[::-1] for pair in PAIRS]
     partners = dict(reversed(pairs))  # so that the first of several counts
-    return partners.get(word(cell), "yes" if sign > 0 else "no")
+    partner = partners.get(word(cell), "yes" if sign > 0 else "no")
+    if cell.isupper():
+        return partner.upper()
+    return partner.capitalize() if cell[:1].isupper() else partner
