@@ -158,6 +158,14 @@ class TestWords:
             assert f"naim3l.decode_labels(labels, no=[{shown}])" in message
             assert "--no" not in message
 
+    def test_classes_need_a_column_each(self):
+        with pytest.raises(LabelWordError, match="a column each, as by pandas") as raised:
+            read(column(0, 1, 2))
+        assert "a column of yes and no each" in raised.value.for_commands
+        with pytest.raises(LabelWordError) as raised:
+            read(column(1, 2, "?"))
+        assert "Classes" not in str(raised.value)
+
     def test_the_first_of_several_strange_words_is_named(self):
         with pytest.raises(ValueError, match=r"row 1, .*'b' is .*\(nor are 'c', 'd'\)"):
             read(column("yes", "b", "c", "b", "d"))

@@ -279,7 +279,9 @@ class LabelDecoder:
                     "[labels] in the settings, for 1, -1 and 0 = unknown.",
                 )
             # Usual words are refused where they are decoded, which tells the place.
-            _check_known({entry: of for entry, of in found.items() if of[0]}, known)
+            answers = [entry for entry in found if known.get(entry) != 0]
+            placed = {entry: of for entry, of in found.items() if of[0]}
+            _check_known(placed, known, perhaps_classes=len(answers) > 2)
             meanings.append(known)
         return cls(meanings)
 
@@ -327,7 +329,12 @@ class LabelledRows:
         return cls(labels, decoder.decode(labels), one_column)
 
 
-def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, Any]) -> None:
+def _check_known(
+    found: Mapping[str, tuple[str, Any]],
+    meanings: Mapping[str, Any],
+    *,
+    perhaps_classes: bool = False,
+) -> None:
     """Refuse words of a label that have no meaning."""
     strange = [(place, cell) for w, (place, cell) in found.items() if w not in meanings]
     if not strange:
@@ -341,9 +348,13 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
         f"{strange[0][0]}: Unknown label type: {shown} is not a known label{nor}. Allowed are yes "
         f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell).",
         f"naim3l.decode_labels(labels, no=[{shown}]) reads it as no; yes= and unknown= are for "
-        "words that mean these.",
+        "words that mean these."
+        + " Classes need a column each, as by pandas.get_dummies."
+        * perhaps_classes,
         f"naim3l fit --no {shlex.quote(first)}, or no = [{in_toml}] under [labels] in the "
-        "settings, reads it as no; --yes and --unknown are for words that mean these.",
+        "settings, reads it as no; --yes and --unknown are for words that mean these."
+        + " Classes need a column of yes and no each."
+        * perhaps_classes,
     )
 
 
