@@ -1,6 +1,7 @@
 """Several visits of one patient, in one table and in several, in all commands."""
 
 import json
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -128,3 +129,11 @@ def test_rows_of_one_id_are_in_one_fold_of_tables_in_chunks(folder, monkeypatch)
     for name in set(ids):
         assert len({*folds[ids == name]} - {-1}) <= 1
         assert len({*problem.sample.groups[ids == name]}) == 1
+
+
+def test_init_says_how_rows_of_one_patient_are_held_out_together(folder, tmp_path):
+    done("init", "clinic.csv", "-o", tmp_path / "study.toml")
+    text = (tmp_path / "study.toml").read_text()
+    assert "id" not in tomllib.loads(text)["views"]["clinic"]  # which only the user knows
+    named = text.replace('# id = "id" # if', 'id = "id" # if')
+    assert tomllib.loads(named)["views"]["clinic"]["id"] == "id"

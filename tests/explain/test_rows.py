@@ -255,7 +255,7 @@ def test_known_labels_share_what_they_add_by_their_weights(tables):
 def test_labels_that_a_table_never_records_name_those_that_tell(tables):
     X, Y = tables
     model = NAIM3L(decide="guarded", random_state=0).fit(X, Y)
-    (found,) = explain_row(model, {"lab": X["lab"]}, "P100", labels=["gout"])
+    (found,) = explain_row(model, {"lab": X["lab"]}, "P100", labels="gout")
     assert found.through == {"lab": []}  # too few labels could be checked
     assert "lab never records gout: it is its rate there" in found.describe()
 

@@ -156,9 +156,9 @@ class TestKinds:
             with pytest.warns(DataWarning) as told:
                 plan = plan_of(built)
             [message] = [str(warning.message) for warning in told]
-            n, columns = (3, "'age', 'hb'") if built is table else (2, "'age'")
+            n, columns = (3, "columns 'age', 'hb'") if built is table else (2, "column 'age'")
             start = f"view 'a': {n} cells such as '80+' are read as the number in them"
-            assert message == f"{start}, in columns {columns}."
+            assert message == f"{start}, in {columns}."
             age = plan.columns[0]
             assert age.kind == "number" and age.missing == 2 / 24
             assert age.mean == pytest.approx(np.mean([*range(60, 80), 80, 80]))

@@ -315,6 +315,10 @@ class TestIds:
     def test_values_that_are_no_ids(self, kind):
         assert not why_id("x", MEASURED[kind])
 
+    def test_ids_with_a_decimal_comma(self):
+        cells = [f"{i},0" for i in shuffled(np.arange(N))]
+        assert why_id("x", cells) == why_id("x", [float(c.replace(",", ".")) for c in cells]) != ""
+
     @pytest.mark.parametrize("name", ["year", "day_of_study", "rank", "age at entry"])
     def test_what_counts_by_its_nature_is_no_id(self, name):
         assert not why_id(name, np.arange(N))

@@ -158,6 +158,14 @@ class TestWords:
             assert f"naim3l.decode_labels(labels, no=[{shown}])" in message
             assert "--no" not in message
 
+    def test_classes_need_a_column_each(self):
+        with pytest.raises(LabelWordError, match="a column each, as by pandas") as raised:
+            read(column(0, 1, 2))
+        assert "a column of yes and no each" in raised.value.for_commands
+        with pytest.raises(LabelWordError) as raised:
+            read(column(1, 2, "?"))
+        assert "Classes" not in str(raised.value)
+
     def test_the_first_of_several_strange_words_is_named(self):
         with pytest.raises(ValueError, match=r"row 1, .*'b' is .*\(nor are 'c', 'd'\)"):
             read(column("yes", "b", "c", "b", "d"))
@@ -249,7 +257,8 @@ class TestDecodeLabels:
         for labels in (np.array([[True]]), pd.DataFrame({"x": [True]})):
             with pytest.raises(ValueError, match="values are True and False, but with coding='sig"):
                 decode_labels(labels, coding="signed")
-        assert word(1.0) == word(True and 1) == word(" 1.") == "1" and word(pd.NA) == ""
+        assert word(1.0) == word(True and 1) == word(" 1.") == word("1,0") == "1"
+        assert word(pd.NA) == ""
 
 
 class TestChunks:
@@ -409,12 +418,13 @@ class TestFilling:
         ("cells", "expected"),
         [
             (["yes", "no", "?"], ["yes", "no", "yes"]),
-            (["POS", None, "unknown"], ["POS", "neg", "POS"]),
+            (["POS", None, "unknown"], ["POS", "NEG", "POS"]),
             (["no", None, ""], ["no", "no", "yes"]),
             (["+", "-", "?"], ["+", "-", "+"]),
             (["1", "-1", "?"], ["1", "-1", "1"]),
             (["-1", "?", "?"], ["-1", "-1", "1"]),
             (["oui", "?", None], ["oui", "non", "oui"]),
+            (["?", "Non", None], ["Oui", "Non", "Oui"]),
             (["?", None, "-"], ["yes", "no", "yes"]),
         ],
         ids=str,

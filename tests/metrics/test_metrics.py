@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from naim3l import metrics
+from naim3l import DataWarning, metrics
 from naim3l.metrics.measures import MEASURES
 
 NAN = math.nan
@@ -394,3 +394,12 @@ def test_protocol_fused_counts_rows_without_a_positive_as_zero():
     assert paper["AP"] == pytest.approx(np.mean(by_row))
     assert fused["AP"] == pytest.approx(np.mean([*by_row, 0.0]))
     assert fused.pop("AP") != paper.pop("AP") and fused == pytest.approx(paper)
+
+
+def test_probabilities_need_another_threshold():
+    Y, P = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.8, 0.3], [0.0, 0.6]])
+    for measure in (metrics.evaluate, metrics.hamming_loss):
+        with pytest.warns(DataWarning, match=r"all are from 0 to 1, .* give threshold=0\.5"):
+            measure(Y, P)
+    assert metrics.hamming_loss(Y, P, threshold=0.5) == 0 == metrics.hamming_loss(Y, P > 0.5)
+    assert metrics.macro_auc(Y, P) == 1  # ranks need no threshold

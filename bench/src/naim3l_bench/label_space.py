@@ -76,7 +76,7 @@ def _means(tables: Tables, P: Mapping[str, Matrix]) -> dict[str, float]:
 
 def _measure(truth: Matrix, P: Matrix) -> dict[str, float]:
     present = np.isfinite(P).all(axis=1)
-    metrics = evaluate(truth[present], P[present])
+    metrics = evaluate(truth[present], P[present], threshold=0.5)
     found = {key: 100 * metrics[key] for key in ("macro-AUC", "AP", "1-RL")}
     return found | {"log-loss": log_loss(truth, P), "label AP": label_ap(truth, P)}
 

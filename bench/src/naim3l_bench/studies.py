@@ -352,4 +352,4 @@ def micro_f1(truth: Matrix, yes: Any) -> float:
 def macro_auc(truth: Matrix, P: Matrix) -> float:
     """AUC averaged over the labels that have both values, in percent."""
     used = np.isfinite(P).all(axis=1)
-    return 100 * evaluate(truth[used], P[used])["macro-AUC"]
+    return 100 * evaluate(truth[used], P[used], threshold=0.5)["macro-AUC"]

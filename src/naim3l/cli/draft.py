@@ -26,7 +26,7 @@ from naim3l.cli.tables import (
     label_likeness,
     rare_words,
 )
-from naim3l.features.plan import ViewPlan, why_refused
+from naim3l.features.plan import ID_REASON, ViewPlan, why_refused
 from naim3l.features.survey import TableSurvey, find_ids
 from naim3l.files.databases import place_database
 from naim3l.files.secrets import URL, drop_secrets, split_source
@@ -326,7 +326,11 @@ def _view_lines(
     lines = ["", f"[views.{name}]", f"source = {_toml(_placed(head.source, folder))}"]
     if any(drop_secrets(used.source) != used.source for used in (head, labels_head) if used):
         lines.append(_NO_PASSWORD)
-    if head.id is None:
+    repeated = [name for name, reason in head.dropped.items() if reason.startswith(ID_REASON)]
+    if head.id is None and repeated:
+        why = "if rows with the same value are of one sample, to be held out together"
+        lines.append(f"# id = {_toml(repeated[0])} # {why}")
+    elif head.id is None:
         lines.append("# no id column was found; name it with id = ..., if there is one")
     else:
         lines.append(f"id = {_toml(head.id)} # guessed: {visible(head.id_reason)}")

@@ -81,8 +81,8 @@ def explain(
     if shown and shown[0].averaged:
         say("--row, in place of --id, explains one of the rows of a single table.")
     say("Signed numbers are log-odds: +0.7 doubles the odds of yes, and -0.7 halves them.")
-    if len(shown) < len(found):
-        say(f"{len(found) - len(shown)} further labels are shown with --all.")
+    if more := len(found) - len(shown):
+        say(f"{more} further label{'s are' if more > 1 else ' is'} shown with --all.")
     if figure is not None:
         say(f"Wrote {figure}.")
 

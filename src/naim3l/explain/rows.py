@@ -230,7 +230,12 @@ def share(p: float) -> str:
 
 
 def explain_row(
-    model: Any, X: Any, row: Any = 0, *, labels: Sequence[str] | None = None, known: Any = None
+    model: Any,
+    X: Any,
+    row: Any = 0,
+    *,
+    labels: str | Sequence[str] | None = None,
+    known: Any = None,
 ) -> list[Explanation]:
     """What moves the probabilities of a row away from the rates of the labels.
 
@@ -258,7 +263,7 @@ def explain_row(
     row : object, default=0
         Id of the row in the index of pandas tables; its position in others. If several rows of a
         table have the id, their scores are averaged, as by ``fuse``.
-    labels : sequence of str, optional
+    labels : str or sequence of str, optional
         Labels to explain. By default all that are not known, those first whose probability is the
         largest multiple of the rate.
     known : mapping of str to label table, or one label table, optional
@@ -284,6 +289,7 @@ def explain_row(
 
     _check_model(model, X)
     names, tables = model.label_names_, _rows(model, X, row)
+    labels = [labels] if isinstance(labels, str) else labels
     for label in labels or ():
         if label not in names:
             raise ValueError(f"no label {label!r}; {close_names(label, names)}")

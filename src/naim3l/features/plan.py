@@ -465,7 +465,8 @@ def _judge_columns(
         cell = survey.cells[j].first[f"end{kinds[j].decimal}"][1]
         warn_user(
             f"{survey.origin.table}: {sum(ends.values())} cells such as {quote(cell)} are read as "
-            f"the number in them, in columns {some([_name(survey, j) for j in ends])}."
+            f"the number in them, in column{'s' * (len(ends) > 1)} "
+            f"{some([_name(survey, j) for j in ends])}."
         )
     _warn_of_dropped(survey, dropped)
     return dropped, kinds, terms

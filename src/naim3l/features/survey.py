@@ -20,7 +20,7 @@ from naim3l._arrays import Mask
 from naim3l._hashing import splitmix64
 from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
-from naim3l.features.cells import NUMBERS, POINT, UNIT, as_text, days, days_of_array, tags_of
+from naim3l.features.cells import NUMBERS, UNIT, as_text, days, days_of_array, tags_of
 from naim3l.features.terms import TermCounts
 from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
@@ -371,7 +371,7 @@ class CellSurvey:
         """The survey with tags of the different known cells, given by code, cell and rows."""
         n, found, firsts = self.n, list[str](), dict[str, tuple[int, Any]]()
         sums = defaultdict[str, Amounts](Amounts)
-        numbers, read = np.full(codes.max(initial=-1) + 1, np.nan), defaultdict(list)
+        read = defaultdict[str, list[tuple[float, int, int]]](list)
         for k, cell, n_rows in known:
             tags, values = tags_of(cell)
             for tag in tags if "date-like" in tags else (*tags, "no date"):
@@ -383,17 +383,18 @@ class CellSurvey:
                     firsts.setdefault(f"large{reading}", (k, cell))
                 total = 0.0 if is_large else n_rows * value
                 sums[reading] = sums[reading].combine(Amounts(total, value, value))
-                read[reading].append((value, n_rows))
-            numbers[k] = values.get(POINT, np.nan)
+                read[reading].append((value, n_rows, k))
             if "code" in tags:
                 found.append(cell)
-        for reading, pairs in read.items():
-            cells, rows = np.array(pairs).T
-            sums[reading] = sums[reading]._replace(sizes=count_sizes(cells, rows))
         of_numbers = self.numbers
-        if n["number."] == n["known"] > n["truth"]:
-            in_rows = numbers[codes[codes >= 0]]
-            of_numbers = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
+        for reading, found_in in read.items():
+            cells, rows, at = np.array(found_in).T
+            sums[reading] = sums[reading]._replace(sizes=count_sizes(cells, rows))
+            if n[f"number{reading}"] == n["known"] > n["truth"]:  # the same if both are possible
+                numbers = np.full(codes.max(initial=-1) + 1, np.nan)
+                numbers[at.astype(int)] = cells
+                in_rows = numbers[codes[codes >= 0]]
+                of_numbers = IdEvidence.of_numbers(in_rows[~np.isnan(in_rows)])
         first = {
             tag: (batch.place(int(np.argmax(codes == k)), j), cell)
             for tag, (k, cell) in firsts.items()
@@ -645,7 +646,7 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
     found = {}
     for j, name in enumerate(survey.columns):
         evidence, cells = survey.ids.get(j), survey.cells.get(j)
-        if cells is not None and cells.n["number."] < cells.n["known"]:
+        if cells is not None and max(cells.n["number."], cells.n["number,"]) < cells.n["known"]:
             evidence = None if survey.n_typed(j) else cells.ids
         if evidence is not None and (reason := evidence.why_id(name)):
             found[j] = reason

@@ -23,7 +23,10 @@ from naim3l._warnings import warn_user
 # Squares of such numbers, their sums and their products with weights are finite, and not 0.
 SMALLEST, LARGEST = 1e-100, 1e100
 # Words that people write into cells of which the value is unknown.
-UNKNOWN = ("", "?", "unknown", "na", "n/a", "nan", "null", "none", "missing", "-")
+UNKNOWN = (
+    *("", "?", ".", "unknown", "missing"),
+    *("na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-"),
+)
 NESTED = (list, tuple, dict, np.ndarray)  # types of cells with several values
 _FLATTEN = (
     "make a column of each of its values (in polars: unnest, list.to_struct; in pandas: "

@@ -35,7 +35,7 @@ NO = tuple(dict.fromkeys(no for _, no in PAIRS if no not in UNKNOWN))  # "-" is 
 CODINGS = ("words", "signed")
 MOST_WORDS = 1000  # different words of a column that are remembered
 _MOST_SHOWN = 60  # letters of a cell, in an error
-_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
+_WHOLE = re.compile(r"([+-]?\d{1,15})(\.0*|,0)?", re.ASCII)
 
 
 class LabelWordError(ValueError):
@@ -54,7 +54,7 @@ class LabelWordError(ValueError):
 
 
 def word(cell: Any) -> str:
-    """Normalised cell, without case and outer spaces; "1" for 1.0 and True, "" for missing.
+    """Normalised cell, without case and outer spaces; "1" for 1.0, 1,0 and True, "" for missing.
 
     The same letters may be written by different characters, such as those of full width.
     """
@@ -63,7 +63,7 @@ def word(cell: Any) -> str:
     if not isinstance(cell, str) and is_missing(cell):
         return ""
     text = unicodedata.normalize("NFKC", str(cell)).strip().casefold()
-    return str(int(float(text))) if _WHOLE.fullmatch(text) else text
+    return str(int(whole[1])) if (whole := _WHOLE.fullmatch(text)) else text
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,9 @@ class LabelDecoder:
                     "[labels] in the settings, for 1, -1 and 0 = unknown.",
                 )
             # Usual words are refused where they are decoded, which tells the place.
-            _check_known({entry: of for entry, of in found.items() if of[0]}, known)
+            answers = [entry for entry in found if known.get(entry) != 0]
+            placed = {entry: of for entry, of in found.items() if of[0]}
+            _check_known(placed, known, perhaps_classes=len(answers) > 2)
             meanings.append(known)
         return cls(meanings)
 
@@ -331,7 +333,12 @@ class LabelledRows:
         return np.where(self.signed == 0, np.nan, self.signed > 0)
 
 
-def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, Any]) -> None:
+def _check_known(
+    found: Mapping[str, tuple[str, Any]],
+    meanings: Mapping[str, Any],
+    *,
+    perhaps_classes: bool = False,
+) -> None:
     """Refuse words of a label that have no meaning."""
     strange = [(place, cell) for w, (place, cell) in found.items() if w not in meanings]
     if not strange:
@@ -345,9 +352,13 @@ def _check_known(found: Mapping[str, tuple[str, Any]], meanings: Mapping[str, An
         f"{strange[0][0]}: Unknown label type: {shown} is not a known label{nor}. Allowed are yes "
         f"({yes}), no ({no}), unknown ({', '.join(UNKNOWN[1:])}, or a missing cell).",
         f"naim3l.decode_labels(labels, no=[{shown}]) reads it as no; yes= and unknown= are for "
-        "words that mean these.",
+        "words that mean these."
+        + " Classes need a column each, as by pandas.get_dummies."
+        * perhaps_classes,
         f"naim3l fit --no {shlex.quote(first)}, or no = [{in_toml}] under [labels] in the "
-        "settings, reads it as no; --yes and --unknown are for words that mean these.",
+        "settings, reads it as no; --yes and --unknown are for words that mean these."
+        + " Classes need a column of yes and no each."
+        * perhaps_classes,
     )
 
 
@@ -462,4 +473,7 @@ def _partner(cell: Any, sign: int) -> Any:
         return type(cell)(sign > 0)
     pairs = [pair if sign < 0 else pair[::-1] for pair in PAIRS]
     partners = dict(reversed(pairs))  # so that the first of several counts
-    return partners.get(word(cell), "yes" if sign > 0 else "no")
+    partner = partners.get(word(cell), "yes" if sign > 0 else "no")
+    if cell.isupper():
+        return partner.upper()
+    return partner.capitalize() if cell[:1].isupper() else partner

@@ -420,8 +420,8 @@ class _DaskReader:
 
 # Ids of rows, as text with all digits, the same for all file formats.
 
-# A whole number with one decimal: text files have 7.0 where other formats have the number 7.
-_WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")
+# A whole number with one decimal: text files have 7.0 or 7,0 where others have the number 7.
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)[.,]0")
 
 
 def set_ids(frame: Any, id_column: str, origin: Origin, *, unique: bool = False) -> Any:

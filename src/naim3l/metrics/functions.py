@@ -14,6 +14,7 @@ from scipy import sparse
 
 from naim3l._arrays import Mask, Matrix
 from naim3l._text import documented
+from naim3l._warnings import warn_user
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
 from naim3l.input.views import is_separate
@@ -47,7 +48,7 @@ def evaluate(
         How to treat rows on which a metric is undefined. "paper" leaves them out. "fused", as in
         later papers, counts the average precision of a row without a positive as 0.
     threshold : float, default=0.0
-        Score above which a label is predicted, for <decisions>.
+        Score above which a label is predicted, for <decisions>; 0.5 for probabilities.
     sample_weight : array-like of shape (n_rows,), or mapping {view: array-like}, optional
         Weights of the rows, by view if there are views; by default all rows have weight 1.
 
@@ -122,7 +123,9 @@ Examples
 >>> round(<name>(y_true, scores), 2)
 <value>
 """
-_THRESHOLD = "threshold : float, default=0.0\n    Score above which a label is predicted.\n"
+_THRESHOLD = """threshold : float, default=0.0
+    Score above which a label is predicted; 0.5 for probabilities.
+"""
 _LABELS, _WEIGHTS = "1 (yes), 0 (no) and NaN (unknown)", "finite numbers from 0 up"
 
 
@@ -253,14 +256,24 @@ def _columns(values: Any) -> Matrix:
 
 
 def _read_scored(
-    y_true: Any, scores: Any, sample_weight: Any, threshold: Any = 0.0
+    y_true: Any, scores: Any, sample_weight: Any, threshold: Any = None
 ) -> tuple[ScoredLabels, Matrix]:
-    """Labels and scores of one table, and weights of shape (1, n_rows); see `naim3l.metrics`."""
+    """Labels and scores of one table, and weights of shape (1, n_rows); see `naim3l.metrics`.
+
+    Warns of probabilities where a threshold of 0 decides; None if nothing is decided.
+    """
     Y = read_floats(y_true, "y_true", None, _LABELS, lambda y: np.isnan(y) | (y == 0) | (y == 1))
     S = read_floats(scores, "scores", Y.shape, "finite numbers", np.isfinite)
     w = np.ones(len(Y)) if sample_weight is None else sample_weight
     w = read_floats(w, "sample_weight", Y.shape[:1], _WEIGHTS, lambda w: (w >= 0) & (w < np.inf))
-    return ScoredLabels(Y == 1, Y == 0, S[:, _label_order(y_true, scores)], threshold), w[None]
+    in_range, between = (S >= 0) & (S <= 1), (S > 0) & (S < 1)
+    if threshold == 0 and in_range.all() and between.any():  # predictions are 0 and 1 alone
+        warn_user(
+            "scores: all are from 0 to 1, like probabilities, but threshold=0 predicts every label "
+            "above 0; give threshold=0.5 for probabilities."
+        )
+    ordered = S[:, _label_order(y_true, scores)]
+    return ScoredLabels(Y == 1, Y == 0, ordered, threshold or 0.0), w[None]
 
 
 def read_floats(

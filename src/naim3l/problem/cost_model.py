@@ -178,8 +178,8 @@ def refuse_statistics(
     if free:
         cures.append("give a number as ridge instead of 'auto'")
     refuse_beyond(
-        f"statistics of {n_labels} labels in {len(n_weights)} views and {n_folds} folds, most of "
-        f"them of view {largest!r} with {n_weights[largest]} columns",
+        f"statistics of {n_labels} labels and {n_folds} folds, most of them of view {largest!r} "
+        f"with {n_weights[largest]} columns",
         max((N_COMBINED + n_tasks) * total, total + fit),
         f"To lower this, {', '.join(cures[:-1])}, or {cures[-1]}.",
         memory,
