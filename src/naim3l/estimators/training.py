@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ class Alone:
     def settle(self, problem: Any) -> None:
         """Tell a problem how often labels are known elsewhere."""
 
-    in_form = staticmethod(choose_form)  # the problem on which solver "fast" works
+    in_form: ClassVar[Any] = staticmethod(choose_form)  # the problem on which solver "fast" works
 
 
 def today() -> str:
