@@ -49,7 +49,7 @@ def open_table(source: Any) -> "FileTable":
     sources are read completely, and stay in memory.
     """
     load_extra("pandas")
-    if columnar.is_dataset(source):
+    if hasattr(source, "get_fragments") and columnar.is_dataset(source):
         files = columnar.parquet_files(source)
         stamps = [Stamp.of(file.path, file.filesystem) for file in files]
         return _parquet_table("dataset of pyarrow", stamps, files, source.schema)

@@ -147,7 +147,7 @@ def is_files(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(path, str | os.PathLike) for path in X)
-    return is_dataset(X)
+    return hasattr(X, "get_fragments") and is_dataset(X)
 
 
 def open_tables(
