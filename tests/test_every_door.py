@@ -193,7 +193,7 @@ def test_the_plan_by_definition(by_pandas):
     assert story.is_free_text and story.missing == 2 / N
     assert story.use == f"read as free text: {len(story.terms)} words and parts of words"
     n = (messy()["children"] == "3 or more").sum()
-    ends = f"view 'lab': {n} cells such as '3 or more' are read as the number in them, in columns "
+    ends = f"view 'lab': {n} cells such as '3 or more' are read as the number in them, in column "
     assert f"{ends}'children'." in warned
     assert used["stay"].use == "a number for each unit: day, h"
     assert len(warned) == len(set(warned)) == 6  # high, ends, town, and three are dropped
