@@ -68,8 +68,11 @@ def test_every_model_with_a_learned_rule_learns_from_shared_columns(number):
     assert gained > auc(clone(model).set_params(**apart).fit(X, y), new, truth) + 0.01
 
 
+@pytest.mark.torch
 def test_networks_learn_from_shared_columns():
-    deep = pytest.importorskip("naim3l.deep", reason="needs torch")
+    pytest.importorskip("torch")
+    from naim3l import deep
+
     X, y = people(0, 60)
     options = {"decide": "guarded", "device": "cpu", "random_state": 0}
     model = deep.DeepNAIM3L(
@@ -288,3 +291,47 @@ def test_chunks_give_the_same_as_memory():
         found = other.predict_proba(chunks[0])[view].compute()
         assert np.abs(np.asarray(found) - P).mean() < 0.03
         assert view in other.shared_.stackings
+
+
+# Many columns.
+
+
+def genes(n_columns, rank=4, n=60, n_labels=3):
+    """Tables that share many columns, which are sums of few."""
+    rng = np.random.default_rng(0)
+    parts, weights = rng.normal(size=(rank, n_columns)), rng.normal(size=(rank, n_labels))
+    X, y = {}, {}
+    for view in ("a", "b"):
+        Z = rng.normal(size=(n, rank))
+        names = [f"g{j}" for j in range(n_columns)]
+        X[view] = pd.DataFrame(Z @ parts, columns=names).assign(**{view: rng.normal(size=n)})
+        risk = rng.random((n, n_labels)) < expit(3 * Z @ weights)
+        y[view] = pd.DataFrame(risk, columns=["x", "y", "z"]).astype(float)
+    return X, y
+
+
+def test_leading_axes_of_many_columns_give_the_same(monkeypatch):
+    """With as many axes as the columns have dimensions, nothing is lost."""
+    folds = folds_of(*genes(20))
+    whole = SharedFit.of(folds)
+    monkeypatch.setattr("naim3l.estimators.shared.MOST_AXES", 5)
+    fit = SharedFit.of(folds)
+    assert fit.weights.shape == whole.weights.shape == (21, 3)
+    assert fit.ridge == whole.ridge
+    assert_allclose(fit.weights, whole.weights, atol=1e-8)
+    assert_allclose(fit.scores, whole.scores, atol=1e-8)
+
+
+def test_thousands_of_shared_columns():
+    X, y = genes(3000)
+    model = PerViewRidge(decide="guarded", random_state=0).fit(X, y)
+    assert len(model.shared_.coef) == 3000 and model.shared_.stackings
+    assert auc(model, *genes(3000, n=200)) > 0.8
+
+
+def test_without_room_for_bends_there_are_none(monkeypatch):
+    folds = folds_of(*people(0))
+    assert folds.rows.shared.X.shape[1] > 6
+    monkeypatch.setattr("naim3l.estimators.shared.MOST_AXES", 6)
+    fit = SharedFit.of(folds)
+    assert (fit.weights[3:-1] == 0).all() and (fit.weights[:3] != 0).all()

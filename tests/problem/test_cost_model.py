@@ -116,7 +116,7 @@ class TestRefusal:
         with pytest.raises(MemoryError) as raised:
             refuse_statistics(self.WIDTHS, 100, n_folds=3, free=True, memory=2**30)
         message = str(raised.value)
-        for what in ("100 labels", "2 views", "3 folds", "view 'genome' with 501 columns"):
+        for what in ("100 labels", "3 folds", "view 'genome' with 501 columns"):
             assert what in message
         for cure in ("fewer labels", "n_components", "decide='sign'", "ridge instead of 'auto'"):
             assert cure in message

@@ -1,13 +1,15 @@
 """A model of the columns that several tables share, whose scores every table adds to its own."""
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
+from sklearn.utils.extmath import randomized_svd
 
 from naim3l._arrays import Matrix
 from naim3l._threads import one_blas_thread
@@ -29,6 +31,9 @@ EXPLAINING_RIDGE = 10.0
 # saves so much log-loss of the held-out entries in all.
 PAIRS = [*product((1000.0, 100.0, 10.0, 1.0), (10.0, 1000.0))]
 BENT_SIZE, BENDS_COST = 0.3, 2.0
+# There are c d^2 sums of c labels and d features. If these are more, or so many features, there are
+# no bends and products, and as many leading axes of the numbers as fit.
+MOST_AXES, MOST_SUMS = 150, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,11 @@ class SharedFit:
         """Fits to the shared columns of the rows of some folds, with the least log-loss."""
         own, shared, fold_of = folds.rows, folds.rows.shared, folds.fold_of
         assert shared is not None
-        whole, *sums = _sums_by_fold(folds, shared)
-        fits, *without = [_fit_all(own, shared, view) for view in (whole, *sums)]
-        rows = Folds.of(Problem([shared.X], [own.Y]), fold_of)
+        axes = _axes(shared, own.n_labels)
+        used = shared if axes is None else replace(shared, X=shared.X @ axes)
+        whole, *sums = _sums_by_fold(folds, used)
+        fits, *without = [_fit_all(own, used, view) for view in (whole, *sums)]
+        rows = Folds.of(Problem([used.X], [own.Y]), fold_of)
         finals = [rows.rows.multiply(W) for W in fits]
         known = fold_of >= 0
         truth, base = own.truth_of(known), logit(own.base_rates)
@@ -121,15 +128,17 @@ class SharedFit:
             held_out = rows.scores([of_fold[i] for of_fold in without], final)
             found = held_out_losses(HeldOutScores(held_out, truth, final), base)
             losses[:, i] = np.bincount(fold_of[known], found[known], len(folds))
-        price = np.repeat([0.0, BENDS_COST], len(PAIRS))
+        price = np.repeat([0.0, BENDS_COST], len(PAIRS))[: len(fits)]
         best = int(np.argmin(losses.sum(axis=0) + price))
         final = finals[best]
         alone = [int(np.argmin(total + price)) for total in losses.sum(axis=0) - losses]
         scores = rows.scores([of_fold[best] for of_fold in without], final)
         nested = rows.scores([of[i] for of, i in zip(without, alone, strict=True)], final)
         ridge, _ = PAIRS[best % len(PAIRS)]
-        mean = whole.gram[-1, :-1] / whole.gram[-1, -1]
-        return cls(own, shared, ridge, fits[best], mean, scores, nested, final)
+        W, mean = fits[best], whole.gram[-1, :-1] / whole.gram[-1, -1]
+        if axes is not None:
+            W, mean = np.vstack([axes @ W[:-1], W[-1:]]), shared.X.mean(axis=0)
+        return cls(own, shared, ridge, W, mean, scores, nested, final)
 
     def learn(
         self, views: Sequence[str], scores: Matrix, final: Matrix
@@ -191,10 +200,30 @@ def _explain(features: Matrix, scores: Matrix) -> tuple[Matrix, Matrix]:
     """
     centre = features.mean(axis=0)
     F, S = features - centre, scores - scores.mean(axis=0)
-    W = np.linalg.solve(F.T @ F + EXPLAINING_RIDGE * np.eye(F.shape[1]), F.T @ S)
+    if F.shape[0] < F.shape[1]:
+        W = F.T @ np.linalg.solve(F @ F.T + EXPLAINING_RIDGE * np.eye(len(F)), S)
+    else:
+        W = np.linalg.solve(F.T @ F + EXPLAINING_RIDGE * np.eye(F.shape[1]), F.T @ S)
     explained, total = (F @ W).var(axis=0), S.var(axis=0)
     W[-1] = -centre @ W
     return W, np.clip(explained / np.where(total > 0, total, 1.0), 0.0, 1.0)
+
+
+def _axes(shared: SharedRows, n_labels: int) -> Matrix | None:
+    """Leading axes (n_features, n_axes) of the numbers, if sums over all features are too large.
+
+    Sums of chunks, which are refused if memory does not hold them, are not reduced.
+    """
+    most = max(1, min(MOST_AXES, math.isqrt(MOST_SUMS // n_labels)))
+    if shared.statistics is not None or shared.X.shape[1] <= most:
+        return None
+    n_features, n = shared.X.shape[1], len(shared.columns.numbers)
+    if n <= most:
+        return np.eye(n_features, n)
+    Z = shared.X[:, :n] - shared.X[:, :n].mean(axis=0)
+    found = np.zeros((n_features, min(most, *Z.shape)))
+    found[:n] = randomized_svd(Z, found.shape[1], random_state=0)[2].T
+    return found
 
 
 def _sums_by_fold(folds: Folds, shared: SharedRows) -> Iterator[ViewStatistics]:
@@ -216,6 +245,6 @@ def _fit_all(problem: Problem, shared: SharedRows, sums: ViewStatistics) -> list
     straight = np.arange(shared.X.shape[1]) < len(shared.columns.numbers)
     return [
         W
-        for bent in (False, True)
+        for bent in (False, True)[: 2 - straight.all()]
         for W in common_ridges(sums, spread, np.where(straight, 1.0, BENT_SIZE * bent), PAIRS)
     ]
