@@ -68,7 +68,7 @@ def test_two_sites_from_tables_to_predictions(folder):
         given = "--config", f"{site}.toml", "--common", "common.share", "-o", f"{site}.model"
         assert "ridge 2, shrinkage 0.5" in done("federate", "finish", *given)
         table = pd.read_csv(f"{site}.csv", index_col="id")
-        y[site] = table.filter(LABELS).replace({"yes": 1.0, "no": 0.0}).astype(float)
+        y[site] = table.filter(LABELS).map({"yes": 1.0, "no": 0.0}.get).astype(float)
         X[site] = table.drop(columns=y[site].columns)
     with pytest.warns(match="unknown here"):
         central = LabelSubspaceRidge(2.0, 0.5, decide="sign").fit(X, y)

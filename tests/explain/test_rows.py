@@ -477,7 +477,9 @@ def test_rows_with_one_id_are_averaged_as_in_fuse(number):
     model = list(SHARING.values())[number].set_params(random_state=0).fit(*sharing())
     X, Y = sharing(40, seed=1, same=True)
     for view in ("lab", "survey"):
-        X[view] = pd.concat([X[view], X[view].iloc[[7]].set_axis(["P3"]).map(lambda _: None)])
+        rows = X[view].iloc[[*range(len(X[view])), X[view].index.get_loc("P3")]]
+        last = np.arange(len(rows)) == len(rows) - 1
+        X[view] = rows.mask(np.broadcast_to(last[:, None], rows.shape))
         later = X[view].iloc[[7]].assign(age=31.0)
         X[view] = pd.concat([X[view], later.set_axis(["P3"])])
     for tables in (X, {"lab": X["lab"]}):
