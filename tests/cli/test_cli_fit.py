@@ -73,7 +73,7 @@ def test_lam_is_chosen_where_none_is_given(folder):
 
 
 def test_fit_shows_what_guessing_and_not_coupling_reach(folder):
-    result = run("fit", *VIEWS, *ROLES, *QUICK, "--no-boosting", "-o", "beside.naim3l")
+    result = run("fit", *VIEWS, *ROLES, *QUICK, "-o", "beside.naim3l")
     assert result.exit_code == 0, result.output
     shown = " ".join(result.stdout.split())
     assert "┃ measure ┃ model ┃ guessing ┃ ridge ┃ subspace ┃" in shown
@@ -99,7 +99,7 @@ def test_all_measures_are_printed_if_asked_for(folder):
 
 
 def test_boosting_stands_beside_ridge_unless_it_takes_long(folder, monkeypatch):
-    command = ["fit", "lab=lab.txt", *ROLES, *QUICK, "-o", "boosted.naim3l"]
+    command = ["fit", "lab=lab.txt", *ROLES, *QUICK[:-1], "-o", "boosted.naim3l"]
     result = run(*command, "--json")
     assert result.exit_code == 0, result.output
     metric = json.loads(result.stdout)["held_out"]["views"]["lab"]["macro-AUC"]
