@@ -85,7 +85,7 @@ ax.bar(at - 0.2, before, 0.4, label="alone")
 ax.bar(at + 0.2, after, 0.4, label="with the sums of all sites")
 ax.set(ylabel="macro-AUC of new rows (%)", ylim=(50, None))
 ax.set_xticks(at, [f"{name}\n{n} rows" for name, n in zip(names, n_rows, strict=True)])
-ax.legend(loc="lower left")
+fig.legend(loc="outside upper center", ncols=2, frameon=False)
 plt.show()
 
 # %%
