@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from naim3l import NAIM3L, NAIM3LCV, LabelSubspaceRidge, PerViewLogistic, PerViewRidge
 from naim3l.estimators import BlendNAIM3L, FusedRidge
@@ -71,16 +72,22 @@ def joined(tables, form):
 
 def made(name, model, **parameters):
     if name == "DeepNAIM3L":
-        deep = pytest.importorskip("naim3l.deep", reason="needs torch")
+        pytest.importorskip("torch")
+        from naim3l import deep
+
         model = deep.DeepNAIM3L(training=deep.Training(max_epochs=2), device="cpu")
-    return model.set_params(random_state=0, **parameters)
+    return clone(model).set_params(random_state=0, **parameters)
+
+
+def named(models):
+    return [pytest.param(of, marks=[pytest.mark.torch] * (of == "DeepNAIM3L")) for of in models]
 
 
 forms = pytest.mark.parametrize("form", ["pandas", "polars", "sparse"])
 
 
 @forms
-@pytest.mark.parametrize("name", SEPARATE)
+@pytest.mark.parametrize("name", named(SEPARATE))
 def test_separate_tables(name, form):
     tables, labels = make_tables(form)
     model = made(name, SEPARATE[name]).fit(tables, dict.fromkeys(tables, labels))
@@ -89,7 +96,7 @@ def test_separate_tables(name, form):
 
 
 @forms
-@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("name", named(WIDE))
 def test_one_wide_table(name, form):
     tables, labels = make_tables(form)
     table, views = joined(tables, form)
