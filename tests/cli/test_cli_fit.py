@@ -284,10 +284,12 @@ def test_kernels_of_some_views_are_told_and_used(folder):
     assert run("init", *(view.split("=")[1] for view in VIEWS), "-o", "k.toml").exit_code == 0
     options = "lam = 0.4\nridge = 1\nn_landmarks = 30\npositive_weight = 2\n"
     Path("k.toml").write_text(Path("k.toml").read_text() + options + 'kernel = {lab = "rbf"}\n')
-    again = json.loads(run("fit", "--config", "k.toml", "-o", "again.naim3l", "--json").stdout)
+    again = json.loads(
+        run("fit", "--config", "k.toml", QUICK[-1], "-o", "again.naim3l", "--json").stdout
+    )
     assert again["kernel"]["lab"] == "rbf" and again["gamma"]["lab"] == gamma
     np.testing.assert_array_equal(load("again.naim3l").coef_["lab"], model.coef_["lab"])
-    plain = run("fit", "--config", "k.toml", "--kernel", "linear", "-o", "plain.naim3l")
+    plain = run("fit", "--config", "k.toml", QUICK[-1], "--kernel", "linear", "-o", "plain.naim3l")
     assert plain.exit_code == 0 and "kernels" not in plain.stdout
     # Whatever is done with other models.
     lines = run("inspect", "some.naim3l").stdout.splitlines()
