@@ -13,6 +13,7 @@ What does that add at each site, and what was sent?
 # which half are unknown. The last rows of each are set aside.
 
 from pathlib import Path
+from tempfile import mkdtemp
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,20 +42,20 @@ for name, view, n in zip(names, data.views, n_rows, strict=True):
 # ridges, and how often each label is yes and known. Labels with fewer than ten yes or no are left
 # out; they are named in a warning.
 
-ridge = LabelSubspaceRidge(random_state=0, decide="sign")
+ridge, folder = LabelSubspaceRidge(random_state=0, decide="sign"), Path(mkdtemp())
 for name, (X, y) in sites.items():
     made = share(X, y, ridge, site=name)
-    made.save(f"{name}.share")
+    made.save(folder / f"{name}.share")
     numbers = made.products.size + made.counts.size
     print(f"{name}: {X[name].size} numbers in the table, {numbers} in the share")
 
 # %%
 # Somebody adds up the files, and each site finishes its own model.
 
-common = combine([Share.load(f"{name}.share") for name in names])
-common.save("common.share")
-sent = {name: Path(f"{name}.share").stat().st_size for name in names}
-print("bytes sent:", sent, "and received by each:", Path("common.share").stat().st_size)
+common = combine([Share.load(folder / f"{name}.share") for name in names])
+common.save(folder / "common.share")
+sent = {name: (folder / f"{name}.share").stat().st_size for name in names}
+print("bytes sent:", sent, "and received by each:", (folder / "common.share").stat().st_size)
 models = {name: finish(common, *rows, ridge, site=name) for name, rows in sites.items()}
 
 # %%
