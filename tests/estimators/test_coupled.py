@@ -136,8 +136,8 @@ def test_the_pair_of_a_fold_is_chosen_without_it(data, monkeypatch):
     monkeypatch.setattr(NAIM3LCV, "_exhaustive", True)
     kept = {}
 
-    def compare(self, asked, problem, folds, fits, W):
-        kept.update(problem=problem, folds=folds, fits=fits)
+    def compare(self, asked, problem, held_out, W):
+        kept.update(problem=problem, folds=held_out[0], fits=held_out[1])
 
     monkeypatch.setattr(NAIM3LCV, "_compare", compare)
     model = NAIM3LCV([0.1, 1.0, 5.0], [0.5, 20.0], random_state=1)

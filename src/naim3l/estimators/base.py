@@ -851,26 +851,28 @@ class ViewModel(ViewPredictor):
 
     def _learn_held_out(
         self, problem: Any, solve: Callable[[Any], Matrix], W: Matrix, *, entries: bool = False
-    ) -> tuple[Folds, list[Matrix]]:
-        """Learn decisions; the folds, and the fits without each."""
+    ) -> tuple[Folds, list[Matrix], SharedFit | None]:
+        """Learn decisions; the folds, the fits without each, and that to shared columns."""
         folds, fits = self._hold_out(problem, N_FOLDS, entries=entries), list[Matrix]()
         with progress_bar("held-out folds", N_FOLDS, shown=self.verbose > 0) as advance:
             for fold in range(len(folds)):
                 fits.append(solve(folds.without(fold)))
                 advance()
-        self._learn_decisions(folds, fits, W)
-        return folds, fits
+        return folds, fits, self._learn_decisions(folds, fits, W)
 
-    def _learn_decisions(self, folds: Folds, fits: list[Matrix], W: Matrix) -> None:
+    def _learn_decisions(self, folds: Folds, fits: list[Matrix], W: Matrix) -> SharedFit | None:
         """Learn decisions from the fits without each fold, and the weights of the final one."""
         final = folds.rows.multiply(W)
-        self._learn_from_scores(folds, folds.scores(fits, final), final)
+        return self._learn_from_scores(folds, folds.scores(fits, final), final)
 
-    def _learn_from_scores(self, folds: Folds, scores: Matrix, final: Matrix) -> None:
-        """Learn decisions from scores of held-out entries, NaN elsewhere, and those of all rows."""
+    def _learn_from_scores(self, folds: Folds, scores: Matrix, final: Matrix) -> SharedFit | None:
+        """Learn decisions from scores of held-out entries, NaN elsewhere, and those of all rows.
+
+        Returns the fit to columns that views share, which does not depend on the scores.
+        """
         rows, parts = folds.rows, None
-        if rows.shared is not None:
-            shared = SharedFit.of(folds)
+        shared = None if rows.shared is None else SharedFit.of(folds)
+        if shared is not None:
             self.shared_, scores, final = shared.learn(self.views_, scores, final)
             parts = shared.parts(self.shared_)
         if self._held_out is not None:
@@ -878,6 +880,7 @@ class ViewModel(ViewPredictor):
         rules, start = Decisions.of(self.decide), self._fixed_decisions()
         given = rules, start, rows, scores, final
         self.decisions_ = learn_decisions(*given, borrow=self._borrows, shared=parts)
+        return shared
 
     def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix, Matrix]:
         """Fit with a learned rule; the rows, the scores of their held-out entries, and of all."""

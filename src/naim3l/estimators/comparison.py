@@ -55,13 +55,19 @@ class Uncoupled:
 
 
 def compare_models(
-    model: Any, asked: Comparison, problem: Any, folds: Folds, fits: list[Matrix], W: Matrix
+    model: Any,
+    asked: Comparison,
+    problem: Any,
+    folds: Folds,
+    fits: list[Matrix],
+    common: SharedFit | None,
+    W: Matrix,
 ) -> tuple[dict[str, Any], Uncoupled]:
     """Metrics of held-out labels beside those of simpler methods, and the model without coupling.
 
     ``fits`` are weights without each fold, with parameters that are best for the other folds, and
-    ``W`` those of the final fit. Where views share columns, all methods add the same scores of
-    these to their own.
+    ``W`` those of the final fit. Where views share columns, all methods add the scores of these, of
+    the ``common`` fit, to their own.
     """
     rows, rates = folds.rows, problem.base_rates
     with progress_bar("without coupling", len(folds) + 1, shown=model.verbose > 0) as advance:
@@ -76,7 +82,6 @@ def compare_models(
     boosted, skipped = _boosted(model, asked, folds)
     rules, start = Decisions.of(model.decide), model._fixed_decisions()
     learn = partial(learning.learn_decisions, rules, start, rows, borrow=False)
-    common = None if rows.shared is None else SharedFit.of(folds)
     scores, final, of_columns = folds.scores(chosen, finals[1]), finals[1], None
     if common is not None:
         of_columns, scores, final = common.learn(model.views_, scores, final)

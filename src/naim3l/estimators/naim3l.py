@@ -237,9 +237,11 @@ class CoupledModel(LinearViewModel):
         model.decisions_, model.shared_ = parts.decisions, parts.shared
         return model
 
-    def _compare(self, asked: Comparison, problem: Any, folds: Folds, fits: Any, W: Matrix) -> None:
-        """Measure the held-out scores beside those of simpler methods."""
-        found = compare_models(self, asked, problem, folds, fits, W)
+    def _compare(
+        self, asked: Comparison, problem: Any, held_out: tuple[Folds, Any, Any], W: Matrix
+    ) -> None:
+        """Measure held-out scores, as of `_learn_held_out`, beside those of simpler methods."""
+        found = compare_models(self, asked, problem, *held_out, W)
         self.held_out_: dict[str, Any] = found[0]
         self.uncoupled_parts_ = found[1]
 
@@ -419,7 +421,7 @@ class NAIM3L(CoupledModel):
             solve, entries = kept_in(kept, self._solve_loosely), compare and compare.entries
             found = self._learn_held_out(problem, solve, result.W, entries=bool(entries))
             if compare is not None:
-                self._compare(compare, problem, *found, result.W)
+                self._compare(compare, problem, found, result.W)
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:

@@ -426,10 +426,11 @@ class NAIM3LCV(CoupledModel):
         self._keep_result(problem, result)
         if compare is not None or Decisions.of(self.decide)._learn:
             chosen = search.pairs.index((self.lam_, self.ridge_))
-            self._learn_decisions(folds, self._fits(search, [chosen] * len(folds), kept), result.W)
+            of_chosen = self._fits(search, [chosen] * len(folds), kept)
+            shared = self._learn_decisions(folds, of_chosen, result.W)
         if compare is not None:
             fits = self._fits(search, self._chosen_without(search), kept)
-            self._compare(compare, problem, folds, fits, result.W)
+            self._compare(compare, problem, (folds, fits, shared), result.W)
         self._checkpoint = kept
 
     def _check_parameters(self) -> Decisions:
