@@ -19,12 +19,18 @@ def run(*arguments, columns=200):
     return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": str(columns)})
 
 
+def done(*arguments):
+    """The result of a command that works."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def warned(*arguments):
     """The one line of a warning from a command that works."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        result = run(*arguments)
-    assert result.exit_code == 0, result.output
+        result = done(*arguments)
     (line,) = result.stderr.splitlines()
     return line.removeprefix("naim3l: warning: ")
 

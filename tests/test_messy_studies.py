@@ -11,16 +11,10 @@ import pytest
 from messy_studies import STUDIES
 from naim3l import load
 from naim3l.decisions.bootstrap_metrics import VERDICTS
-from study import run
+from study import done
 
 # They are what the commands report about such tables.
 pytestmark = pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from naim3l import LabelSubspaceRidge, load
 from naim3l.datasets import make_unpaired
 from naim3l.federated import Share
-from study import run
+from study import done, run
 
 LABELS = ["flu", "asthma", "gout"]
 SETTINGS = """
@@ -43,12 +43,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def failed(*arguments):
     result = run(*arguments)
     assert result.exit_code == 1, result.output
@@ -58,7 +52,7 @@ def failed(*arguments):
 def share_and_combine():
     for site in ("north", "south"):
         done("federate", "share", "--config", f"{site}.toml", "-o", f"{site}.share")
-    return done("federate", "combine", "north.share", "south.share", "-o", "common.share")
+    return done("federate", "combine", "north.share", "south.share", "-o", "common.share").output
 
 
 def test_two_sites_from_tables_to_predictions(folder):
@@ -66,7 +60,7 @@ def test_two_sites_from_tables_to_predictions(folder):
     X, y = {}, {}
     for site in ("north", "south"):
         given = "--config", f"{site}.toml", "--common", "common.share", "-o", f"{site}.model"
-        assert "ridge 2, shrinkage 0.5" in done("federate", "finish", *given)
+        assert "ridge 2, shrinkage 0.5" in done("federate", "finish", *given).output
         table = pd.read_csv(f"{site}.csv", index_col="id")
         y[site] = table.filter(LABELS).map({"yes": 1.0, "no": 0.0}.get).astype(float)
         X[site] = table.drop(columns=y[site].columns)
@@ -84,8 +78,8 @@ def test_every_number_of_a_share_is_shown(folder):
     share_and_combine()
     found = Share.load("common.share")
     text, shown = (
-        done("inspect", "common.share"),
-        json.loads(done("inspect", "common.share", "--json")),
+        done("inspect", "common.share").output,
+        json.loads(done("inspect", "common.share", "--json").output),
     )
     for value in found.products.ravel():
         assert f"{value:.6g}" in text
@@ -104,8 +98,8 @@ def test_pairs_of_many_labels_are_shown_when_asked_for(folder):
     Share(labels, {"ridges": [1.0]}, {"north": 10}, counts, counts[0] // 50, products).save(
         "big.share"
     )
-    assert "210 further numbers" in done("inspect", "big.share")
-    assert "209.5" in done("inspect", "big.share", "--all")
+    assert "210 further numbers" in done("inspect", "big.share").output
+    assert "209.5" in done("inspect", "big.share", "--all").output
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

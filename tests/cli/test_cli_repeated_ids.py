@@ -9,7 +9,7 @@ import pytest
 
 from naim3l.files.tables import open_table
 from naim3l.input.sources import FileView, LabelColumns
-from study import LABELS, QUICK, run
+from study import LABELS, QUICK, done, run
 
 IDS = np.random.default_rng(3).integers(0, 90, size=(2, 160))
 
@@ -35,8 +35,7 @@ def study(tmp_path_factory):
         patch.chdir(path)
         labels = [part for label in LABELS for part in ("--labels", label)]
         views = "clinic=clinic.csv", "lab=lab.csv"
-        result = run("fit", *views, "--id", "id", *labels, *QUICK, "-o", "m.naim3l")
-        assert result.exit_code == 0, result.output
+        done("fit", *views, "--id", "id", *labels, *QUICK, "-o", "m.naim3l")
     return path
 
 
@@ -44,12 +43,6 @@ def study(tmp_path_factory):
 def folder(study, monkeypatch):
     monkeypatch.chdir(study)
     return study
-
-
-def done(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def names(view):
@@ -94,10 +87,12 @@ def test_impute_and_check_keep_all_rows_in_order(folder):
 
 
 def test_evaluate_fuses_ids_that_are_in_two_tables(folder):
-    found = json.loads(done("evaluate", "m.naim3l", "clinic=clinic.csv", "lab=lab.csv", "--json"))
+    found = json.loads(
+        done("evaluate", "m.naim3l", "clinic=clinic.csv", "lab=lab.csv", "--json").stdout
+    )
     assert found["rows"]["clinic"]["n_rows"] == 160
     assert found["rows"]["fused"]["n_rows"] == len({*names(0)} & {*names(1)})
-    found = json.loads(done("evaluate", "m.naim3l", "clinic=clinic.csv", "--json"))
+    found = json.loads(done("evaluate", "m.naim3l", "clinic=clinic.csv", "--json").stdout)
     assert "fused" not in found["rows"]
 
 

@@ -56,7 +56,7 @@ ByPosition = Mapping[str, list[int | None]]
 
 
 class Alone:
-    """What a fit is told of other sites, whose rows it never sees: here there are none.
+    """What a fit knows of other sites: nothing, if all tables are in one place.
 
     `naim3l.federated` has the sites that take part in a study.
     """

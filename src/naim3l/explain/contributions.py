@@ -25,7 +25,7 @@ from naim3l.explain.model_views import linear_views, linear_weights
 from naim3l.features.cells import spelled_number
 from naim3l.features.encoding import ViewFeatures
 from naim3l.features.plan import ColumnPlan
-from naim3l.features.survey import NUMBER, TEXT
+from naim3l.features.survey import NUMBER
 from naim3l.input.batches import Batch, is_unknown
 
 # Orders in which columns are moved, half of them the others reversed; and the seed of these.
@@ -194,8 +194,7 @@ def _usual(features: ViewFeatures, n: int) -> Matrix:
         return np.asarray(landmarks.mean(axis=0), dtype=np.float64).ravel()
     means = np.zeros(n)
     if features.plan is not None:
-        numbers = [c.mean for c in features.plan.columns if c.kind != TEXT]
-        means[: len(numbers)] = numbers  # text comes after the others
+        means[: len(features.plan.means)] = features.plan.means
     return means
 
 

@@ -250,8 +250,8 @@ def explain_row(
     kernels and networks, columns are moved from their means to their values in 20 random orders,
     and add what that changes on average. Columns that tables share, see ``shared_``, have one part
     in each table, of both scores that know them; over several tables, what they explain counts
-    once. Without a recipe, a column is compared with the mean of
-    its plan, or of the landmarks, and without these with 0.
+    once. Without a recipe, a column is compared with the mean of its plan, or of the landmarks, and
+    without these with 0.
 
     Parameters
     ----------

@@ -159,13 +159,13 @@ class ViewPlan:
     """The columns of a view, and numbers from its cells without any missing one.
 
     Missing numbers are replaced by the mean of their column. Skewed numbers become logarithms, see
-    `find_shift`. Truth values become 0 and 1, and dates
-    become days since 1970-01-01. Each of the `MOST_CATEGORIES` most frequent values of text becomes
-    a column of 0 and 1, as does a missing cell; values in fewer than `RARE_WORD` rows, all others,
-    and later those that were not in the training rows share one. Of numbers with units, such as
-    "90 min" and "2 Seasons", each unit becomes a column, 0 in rows with another. Free text becomes
-    the weighted counts of its words and parts of words, in sparse columns; missing text has none.
-    Columns of text come after the others, and free text last.
+    `find_shift`. Truth values become 0 and 1, and dates become days since 1970-01-01. Each of the
+    `MOST_CATEGORIES` most frequent values of text becomes a column of 0 and 1, as does a missing
+    cell; values in fewer than `RARE_WORD` rows, all others, and later those that were not in the
+    training rows share one. Of numbers with units, such as "90 min" and "2 Seasons", each unit
+    becomes a column, 0 in rows with another. Free text becomes the weighted counts of its words and
+    parts of words, in sparse columns; missing text has none. Columns of text come after the others,
+    and free text last.
     """
 
     # That are used, in the order of the table.
@@ -282,6 +282,11 @@ class ViewPlan:
             return sparse.csr_array(sparse.hstack(blocks, format="csr"))
         return np.hstack(blocks)
 
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Of columns other than text, which come first among the encoded ones, (n_numbers,)."""
+        return np.array([column.mean for column in self.columns if column.kind != TEXT])
+
     def _numbers(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
         """Columns other than text, (n_rows, n_columns of these), filled in."""
         numeric = (NUMBER, TRUTH)
@@ -305,7 +310,7 @@ class ViewPlan:
             numbers = _logarithms(numbers, [self.columns[j].log_shift for j in at])
             stored = numbers
         if np.isnan(stored).any():
-            numbers = _filled(numbers, np.array([self.columns[j].mean for j in at]))
+            numbers = _filled(numbers, self.means)
         return numbers
 
 

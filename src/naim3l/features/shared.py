@@ -136,8 +136,7 @@ class SharedColumns:
         """Numbers (n_numbers,) of a row with the means of a view."""
         usual = np.zeros(len(self.numbers))
         if (part := self.parts.get(view)) is not None:
-            means = [column.mean for column in part.plan.columns if column.kind != TEXT]
-            at = slice(len(means))  # text comes after the others
+            means, at = part.plan.means, slice(len(part.plan.means))
             usual[part.into[at]] = (means - part.mean[at]) / part.scale[at]
         return np.clip(usual, -LARGEST_NUMBER, LARGEST_NUMBER)
 
