@@ -142,6 +142,26 @@ def test_another_server_is_refused(make_fit, data, tmp_path):
     assert "certificate is not the one that was given" in str(fit.found["north"])
 
 
+def test_servers_and_certificates_that_are_none(make_fit, data):
+    fit = make_fit("north")
+    for more, reason in (
+        (
+            {"server": "https://hub"},
+            "the server is a host and a port, such as hub:9443, got 'https",
+        ),
+        ({"certificate": fit.public[0]}, "north.pub is no certificate; get server.crt from the"),
+    ):
+        (fit.folder / "server.crt").write_text("-----BEGIN CERTIFICATE-----")
+        fit.join("north", *data["north"], **more)
+        fit.threads[-1].join(60)
+        assert reason in str(fit.found["north"])
+    assert [network.address_of(each) for each in ("hub", "hub:1", "[::1]")] == [
+        "hub:9443",
+        "hub:1",
+        "[::1]:9443",
+    ]
+
+
 def test_a_key_that_belongs_to_another_site(make_fit, data, tmp_path):
     fit = make_fit("north", "south")
     fit.serve(fit.public[1:])

@@ -4,6 +4,7 @@ The coordinator keeps nothing but public keys: it asks each site how far it is, 
 there. Sites keep a `Journal`. So either can be killed and started again at any time.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,7 +79,7 @@ def join(
     X, y, estimator, site, labels, minimum_count
         As for `simulate`, of this site.
     server : str
-        Address of the coordinator, such as "hub.example.org:9443".
+        Address of the coordinator, such as "hub.example.org:9443"; the port is by default 9443.
     certificate : path
         The coordinator's certificate; another server is refused.
     key : path
@@ -109,7 +110,10 @@ def join(
         return fit_in_rounds(X, y, estimator, exchange, **fit)
     from naim3l.federated.flower import Connection
 
-    connection = Connection(server, Path(certificate).read_bytes(), private)
+    trusted = Path(certificate).read_bytes()
+    if not trusted.lstrip().startswith(b"-----BEGIN CERTIFICATE"):
+        raise ValueError(f"{certificate} is no certificate; get server.crt from the coordinator.")
+    connection = Connection(address_of(server), trusted, private)
     with _connected(journal, connection, site, report), limited_blas():
         return fit_in_rounds(X, y, estimator, exchange, **fit)
 
@@ -159,6 +163,14 @@ def serve(
         return _conduct(_Sites(server, list(publics), report))
     finally:
         server.close()
+
+
+def address_of(server: str) -> str:
+    """Host and port of a server, by default `PORT`."""
+    found = re.fullmatch(r"([\w.-]+|\[[\da-fA-F:.]+\])(?::(\d{1,5}))?", server)
+    if found is None:
+        raise ValueError(f"the server is a host and a port, such as hub:{PORT}, got {server!r}.")
+    return f"{found[1]}:{found[2] or PORT}"
 
 
 class _Sites:
