@@ -102,7 +102,7 @@ def test_models_that_cannot_be_fitted_in_rounds_are_refused(sites):
     for other in ({"solver": "paper"}, {"init": {}}, {"device": "auto"}):
         with pytest.raises(ValueError, match="rounds need solver='auto'"):
             simulate(sites, NAIM3L(ridge=1.0, **other))
-    with pytest.raises(TypeError, match="rounds are for NAIM3L, got str"):
+    with pytest.raises(TypeError, match="rounds are for NAIM3L and NAIM3LCV, got str"):
         simulate(sites, "NAIM3L")
     with pytest.raises(ValueError, match="there are no sites"):
         simulate({}, MODEL)
