@@ -96,6 +96,46 @@ def test_a_label_that_takes_part_nowhere_is_named(sites):
         simulate(rare, MODEL, minimum_count=0)
 
 
+@pytest.mark.filterwarnings("ignore:.*take part at no site", "ignore:.*nothing is said of them")
+@pytest.mark.parametrize("decide", ["sign", "guarded"])
+def test_answers_of_a_label_that_takes_part_nowhere_are_its_rate_at_the_site(sites, decide):
+    n_yes = {"north": 4, "south": 8}
+    rare = {}
+    for site, (X, y) in sites.items():
+        [(view, Y)] = y.items()
+        yes = np.arange(len(Y)) < n_yes[site]
+        rare[site] = X, {view: np.where(np.arange(4) == 1, yes[:, None], Y)}
+    model = NAIM3L(lam=0.4, ridge=1.0, decide=decide, random_state=0)
+    found = simulate(rare, model).models
+    for site, (X, _) in rare.items():
+        [view], mine = X, found[site]
+        rate = (n_yes[site] + 1) / (len(X[view]) + 2)
+        assert_allclose(mine.base_rates_[1], rate)
+        assert_allclose(mine.decision_function(X)[view][:, 1], 2 * rate - 1, atol=1e-12)
+        assert not mine.predict(X)[view][:, 1].any()
+        if decide == "guarded":
+            assert_allclose(mine.predict_proba(X)[view][:, 1], rate, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing is said of them")
+def test_a_label_that_is_left_out_at_one_site_has_its_rate_there_in_the_mean(sites):
+    X, y = sites["south"]
+    [(view, Y)] = y.items()
+    later = np.arange(len(Y))[:, None] >= 12
+    few = np.where((np.arange(4) == 2) & later, np.nan, Y)
+    found = simulate(sites | {"south": (X, {view: few})}, MODEL).models
+    assert 0 < found["north"].base_rates_[2] == found["south"].base_rates_[2]
+    hidden = {view: np.where(np.arange(4) == 2, np.nan, Y)}
+    plain = simulate(sites | {"south": (X, hidden)}, MODEL).models
+    for site in sites:  # nothing else is changed
+        [of] = sites[site][0]
+        assert_allclose(found[site].coef_[of], plain[site].coef_[of], atol=1e-12)
+    scores = found["south"].decision_function(X)[view][:, 2]
+    weight = np.isfinite(np.delete(Y, 2, axis=1)).sum(axis=1)  # known labels of each row
+    expected = 2 * found["south"].base_rates_[2] - 1
+    assert_allclose(np.average(scores, weights=weight), expected, rtol=1e-10)
+
+
 def test_models_that_cannot_be_fitted_in_rounds_are_refused(sites):
     with pytest.raises(ValueError, match="ridge must be a number"):
         simulate(sites, NAIM3L())
