@@ -2,9 +2,9 @@
 
 Every table of yeast (two), yeast_funcat (eight) and Corel5k (six) is a site, with rows that no
 other site has where there are enough. Half of the labels are unknown. Measures are those of new
-rows, means over sites, in percent. "one round" chooses its parameters at each site. "rounds" has the
-lam and ridge of the search in one place; with "search", sites choose them by sums, which would take
-hours for Corel5k. Finished runs are kept.
+rows, means over sites, in percent. "one round" chooses its parameters at each site. "rounds" has
+the lam and ridge of the search in one place; with "search", sites choose them by sums, which would
+take hours for Corel5k. Finished runs are kept.
 
     python benchmarks/federated.py --data DATA --seeds 3 --runs results/federated.jsonl
 
