@@ -15,7 +15,7 @@ and sites. Seconds are of all sites together, and have no network in them.
 import warnings
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from time import perf_counter
 
 import numpy as np
@@ -25,6 +25,7 @@ MEASURES = ("macro-AUC", "label AP", "AP", "1-RL")
 COREL_FILES = ("corel5k_lear4.npz", "corel5k_recomputed_gist_hsv.npz")
 COREL_ROWS = 583  # of each table: six of them, and a test
 SMALL = {"lams": [0.1, 0.3, 1.0], "ridges": [10.0], "cv": 3}
+ALONE = "alone: label subspace"
 COUNTS = {"": 10, ", no minimum count": 0}
 # Labels, rows of a site, columns of a site, and sites: one of them at a time is changed.
 USUAL, CHANGED = (12, 300, 20, 3), ((6, 35, 100, 260), (1000, 10_000), (80, 320), (2, 6, 12))
@@ -63,7 +64,7 @@ def run(name, seed, folder):
     ways = {
         "alone: logistic regression": lambda rows: fit_logistic(Tables(*rows, {}, {}), seed),
         "alone: ridge": lambda rows: clone(plain).fit(*rows),
-        "alone: label subspace": lambda rows: clone(ridge).fit(*rows),
+        ALONE: lambda rows: clone(ridge).fit(*rows),
         "alone: NAIM3LCV": lambda rows: clone(search).fit(*rows),
     }
     rates = {view: np.nan_to_num(np.nanmean(of, axis=0)) for view, of in Y.items()}
@@ -156,16 +157,29 @@ def measure(scores, Y_test):
 
 def print_table(studies):
     """Means over seeds, in Markdown; bytes are those that a site sends."""
-    header = ("data", "at each site", *MEASURES, "rounds", "sent by a site", "s")
+    header = ("data", "at each site", *MEASURES, "gain", "rounds", "sent by a site", "s")
     print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
     for study, runs in studies.items():
         for method in runs[0]:
             of = [record[method] for record in runs]
             cells = [f"{fmean(record[name] for record in of):.1f}" for name in MEASURES]
-            sent = [size(fmean(r["bytes"] for r in of)) if "bytes" in of[0] else "–"]
-            rounds = [f"{fmean(r['rounds'] for r in of):.0f}" if "rounds" in of[0] else "–"]
-            seconds = [f"{fmean(r['seconds'] for r in of):.0f}" if "seconds" in of[0] else "–"]
-            print(f"| {' | '.join([study, method, *cells, *rounds, *sent, *seconds])} |")
+            cells += [gain(runs, method), mean_cost(of, "rounds"), mean_cost(of, "bytes")]
+            print(f"| {' | '.join([study, method, *cells, mean_cost(of, 'seconds')])} |")
+
+
+def gain(runs, method):
+    """Gain of macro-AUC over the label subspace of each site alone, with its standard error over seeds."""
+    gains = [of[method]["macro-AUC"] - of[ALONE]["macro-AUC"] for of in runs]
+    error = f" ± {stdev(gains) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
+    return "–" if method == ALONE else f"{fmean(gains):+.1f}{error}"
+
+
+def mean_cost(records, name):
+    """Mean of rounds, bytes or seconds; a dash if there are none."""
+    if name not in records[0]:
+        return "–"
+    mean = fmean(record[name] for record in records)
+    return size(mean) if name == "bytes" else f"{mean:.0f}"
 
 
 def size(n):
