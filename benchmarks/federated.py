@@ -168,7 +168,7 @@ def print_table(studies):
 
 
 def gain(runs, method):
-    """Gain of macro-AUC over the label subspace of each site alone, with its standard error over seeds."""
+    """Gain of macro-AUC over the label subspace of each site alone, and its standard error."""
     gains = [of[method]["macro-AUC"] - of[ALONE]["macro-AUC"] for of in runs]
     error = f" ± {stdev(gains) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
     return "–" if method == ALONE else f"{fmean(gains):+.1f}{error}"
