@@ -30,7 +30,7 @@ from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.solvers.nuclear import threshold_of_gram
 from naim3l.solvers.thresholding import shrink_labels, shrink_relaxed, sum_trace_norms
 
-SHRINK = "shrinkage"
+SHRINK, THE_END = "shrinkage", "the end"
 # Parameters that all sites must have alike.
 AGREED = ("variant", "positive_weight", "fit_intercept", "max_iter", "tol")
 OF_MODEL: dict[type, tuple[str, ...]] = {
@@ -189,7 +189,7 @@ def fit_in_rounds(
     study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
     exchange(Ask(f"study {study}"), {"sites": np.ones(1)})
     fit_at_site(model, InRounds(names, left_out, exchange), lambda of: of.fit(X, y))
-    exchange(Ask("the end"), {"sites": np.ones(1)})
+    exchange(Ask(THE_END), {"sites": np.ones(1)})
     return model
 
 
