@@ -458,7 +458,7 @@ class NAIM3LCV(CoupledModel):
         kernels = {view: FeatureSpec.of(self.features, view).kernel for view in self.views_}
         free = {view for view, kernel in kernels.items() if kernel and kernel.gamma == AUTO}
         problem = folds.rows
-        if not free:
+        if not free or self._site.several:  # a site keeps the features of its first reading
             return problem
         auto = {view: gamma if view in free else None for view, gamma in self.gamma_.items()}
         batches = read()

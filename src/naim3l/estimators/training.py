@@ -71,8 +71,8 @@ class Alone:
     def settle(self, problem: Any) -> None:
         """Tell a problem how often labels are known elsewhere."""
 
-    def complete(self, problem: Any, W: Any) -> Any:
-        """Weights of a fit, with intercepts of labels that take no part here."""
+    def complete(self, W: Any, ridge: float) -> Any:
+        """Weights of a fit with those of labels that have no part in it."""
         return W
 
     in_form: ClassVar[Any] = staticmethod(choose_form)  # the problem on which solver "fast" works

@@ -20,7 +20,6 @@ from naim3l._warnings import warn_user
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.naim3l import NAIM3L, CoupledModel
 from naim3l.estimators.naim3l_cv import NAIM3LCV
-from naim3l.estimators.ridge_fits import mix_labels
 from naim3l.federated.secure import reveal
 from naim3l.federated.shares import MINIMUM_COUNT, Elsewhere, fit_at_site, read_site
 from naim3l.federated.triangles import symmetric, triangles
@@ -127,31 +126,34 @@ def _(problem: SiteProblem, A: Matrix) -> float:
 
 
 class InRounds(Elsewhere):
-    """A site that asks for sums while it fits."""
+    """A site that asks for sums while it fits; ``own`` is the problem with all of its labels."""
 
-    def __init__(self, labels: Any, left_out: Any, exchange: Exchange) -> None:
+    def __init__(self, labels: Any, left_out: Any, exchange: Exchange, own: Any) -> None:
         super().__init__(labels, left_out)
-        self.exchange, self.names = exchange, np.array(labels)
+        self.exchange, self.own = exchange, own
 
     def settle(self, problem: Any) -> None:
         own = problem.label_counts.sum(axis=1)
         total = self.exchange(Ask("counts"), {"counts": own.astype(float)})["counts"]
-        elsewhere = np.rint(total).astype(np.int64) - own
-        if nowhere := self.names[total[1] == 0].tolist():
+        elsewhere, nowhere = np.rint(total).astype(np.int64) - own, total[1] == 0
+        if nowhere.any():
             warn_user(
-                f"labels {some(nowhere)} take part at no site: all rows get the same answer, the "
-                "share of yes among the own rows, or one half if none is known. Leave these labels "
-                "out of the study, or lower the minimum count."
+                f"labels {some(np.array(self.labels)[nowhere].tolist())} take part at no site, and "
+                "each site learns them from its own rows alone: leave them out of the study, or "
+                "lower the minimum count."
             )
-            for label in self.left_out.keys() & set(nowhere):
-                elsewhere[:, self.names == label] = np.transpose([self.left_out[label]])
+            if self.left_out:
+                elsewhere[:, nowhere] = self.own.label_counts.sum(axis=1)[:, nowhere]
         problem.settle(elsewhere)
 
-    def complete(self, problem: Any, W: Matrix) -> Matrix:
-        """Weights with which labels that are left out here have their base rate, in the mean."""
-        left_out = np.isin(self.names, list(self.left_out))
-        at_rates = mix_labels(problem.whole, W, np.eye(len(left_out)), problem.base_rates)
-        return np.where(left_out, at_rates, W)
+    def complete(self, W: Matrix, ridge: float) -> Matrix:
+        """Weights in which labels that are left out here have those of ridge regression."""
+        if not self.left_out:
+            return W
+        left_out = np.isin(np.array(self.labels), self.left_out)
+        # Few rows need some ridge, also where the sites together need none.
+        alone = self.own.rotated().whole.ridge_solutions([max(ridge, 1.0)])[0]
+        return np.where(left_out, alone, W)
 
     def add_up(self, values: Matrix) -> Matrix:
         return self.exchange(Ask("held-out sums"), {"sums": values})["sums"]
@@ -178,17 +180,20 @@ def fit_in_rounds(
     whether a rule is learned; features, the rule and random_state are the site's own. `NAIM3LCV`
     measures each pair of lam and ridge on held-out rows of every table, in folds that each site
     deals by itself, and takes the mean over the tables of all sites, which is its criterion for
-    separate tables in one place. ``exchange`` is called with the same `Ask` at all sites.
+    separate tables in one place; a gamma "auto" of kernels is not tuned. Labels that are too rare
+    at a site are learned there by ridge regression on the own rows. ``exchange`` is called with the
+    same `Ask` at all sites.
     """
     check_parameters(estimator)
     model = clone(estimator)
-    _, names, left_out = read_site(model, X, y, site, labels, minimum_count)
+    [own, *_], names, left_out = read_site(model, X, y, site, labels, minimum_count)
     names_of = (*AGREED, *OF_MODEL[type(model)])
     agreed = {name: np.ravel(getattr(model, name)).tolist() for name in names_of}
     agreed["learned"] = Decisions.of(model.decide)._learn
     study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
     exchange(Ask(f"study {study}"), {"sites": np.ones(1)})
-    fit_at_site(model, InRounds(names, left_out, exchange), lambda of: of.fit(X, y))
+    known = InRounds(names, left_out, exchange, own if left_out else None)
+    fit_at_site(model, known, lambda of: of.fit(X, y))
     exchange(Ask(THE_END), {"sites": np.ones(1)})
     return model
 

@@ -34,8 +34,7 @@ SUMS = ("counts", "n_sites", "products")
 class Elsewhere(Alone):
     """What a site knows of the others: the labels of the study, and their sums.
 
-    ``left_out`` are labels of which the site says nothing, as if its tables did not have them, and
-    how many of their entries are yes, and known.
+    ``left_out`` are labels of which the site says nothing, as if its tables did not have them.
     """
 
     several = True
@@ -43,7 +42,7 @@ class Elsewhere(Alone):
     def __init__(
         self,
         labels: Sequence[str] | None,
-        left_out: Mapping[str, Sequence[int]],
+        left_out: Sequence[str],
         counts: Any = (0, 0),
         products: Mapping[float, Matrix] = Alone.products,
     ) -> None:
@@ -258,7 +257,7 @@ def share(
         raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
     if estimator.soft_labels:
         raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
-    problem, study, _ = read_site(estimator, X, y, site, labels, minimum_count)
+    [*_, problem], study, _ = read_site(estimator, X, y, site, labels, minimum_count)
     whole, counts = problem.rotated().whole, problem.label_counts.sum(axis=1)
     ridges = list(dict.fromkeys(r for r, _ in all_pairs(estimator.ridge, estimator.shrinkage)))
     products = np.array([label_products(whole, W) for W in whole.ridge_solutions(ridges)])
@@ -339,7 +338,7 @@ def finish(
             "differently. Finish with the same tables, or share and combine again."
         )
     # Labels that are too rare to be shared are learned from the own rows all the same.
-    known = Elsewhere(common.labels, {}, others.counts, others.matrices)
+    known = Elsewhere(common.labels, (), others.counts, others.matrices)
     return fit_at_site(clone(estimator), known, lambda model: model.fit(X, y))
 
 
@@ -354,10 +353,10 @@ def fit_at_site(model: Any, site: Alone, fit: Callable[[Any], Any]) -> Any:
 
 def read_site(
     model: Any, X: Any, y: Any, site: str, labels: Sequence[str] | None, minimum_count: int
-) -> tuple[Any, list[str], dict[str, tuple[int, int]]]:
-    """The problem of a site's tables, the labels of the study, and those too rare at the site.
+) -> tuple[list[Any], list[str], list[str]]:
+    """Problems of a site's tables, the labels of the study, and those too rare at the site.
 
-    These are left out of the problem; how many of their entries are yes, and known, stays here.
+    The first problem has all labels. These are left out of the last one, which others may know.
     """
     if not isinstance(site, str) or not site.strip():
         raise ValueError(f"site must be the name of the site, got {site!r}.")
@@ -365,20 +364,21 @@ def read_site(
         raise ValueError(
             f"minimum_count must be a whole number of 0 or more, got {minimum_count!r}."
         )
-    model, left_out = clone(model).set_params(decide="sign"), dict[str, tuple[int, int]]()
+    model, left_out = clone(model).set_params(decide="sign"), list[str]()
+    problems = list[Any]()
     # For tables in chunks.
     chunks: dict[str, Any] = {"n_folds": 0, "open_checkpoint": lambda facts: None}
     for _ in range(2):
         known = Elsewhere(labels, left_out)
         problem = fit_at_site(model, known, lambda of: of._read_training(X, y, **chunks))
+        problems.append(problem)
         n_yes, n_known = problem.label_counts.sum(axis=1)
         few = (n_known > 0) & (np.minimum(n_yes, n_known - n_yes) < minimum_count)
         if not few.any():
             break
-        counts = zip(n_yes[few].tolist(), n_known[few].tolist(), strict=True)
-        left_out = dict(zip(np.array(model.label_names_)[few].tolist(), counts, strict=True))
+        left_out = [model.label_names_[k] for k in np.flatnonzero(few)]
         warn_user(
-            f"site {site!r}: labels {some(list(left_out))} have fewer than {minimum_count} yes, or "
-            "no; nothing is said of them to other sites."
+            f"site {site!r}: labels {some(left_out)} have fewer than {minimum_count} yes, or no; "
+            "nothing is said of them to other sites."
         )
-    return problem, list(model.label_names_), left_out
+    return problems, list(model.label_names_), left_out
