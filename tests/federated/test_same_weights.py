@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 
 from naim3l import NAIM3L, LabelSubspaceRidge
 from naim3l.federated import simulate
-from sites_apart import LABELS, make_sites
+from sites_apart import LABELS, JoinedSites, make_sites
 
 MODELS = {
     "one round": (LabelSubspaceRidge(ridge=2.0, shrinkage=0.6, decide="sign"), 1e-10),
@@ -31,17 +31,27 @@ def fit_sites(way, sites, model, request):
     if way == "secure sums":
         reason = "needs cryptography: pip install 'naim3l[federated]'"
         pytest.importorskip("cryptography", reason=reason)
+    if way == "over a network":
+        pytest.importorskip("flwr", reason="needs flwr: pip install 'naim3l[flwr]'")
+        fit = JoinedSites(request.getfixturevalue("tmp_path"), list(sites), model)
+        return fit.of_all(sites, model, labels=LABELS)
     secure = way == "secure sums"
     return simulate(sites, model, labels=LABELS, minimum_count=0, secure=secure).models
 
 
 # What is lost: by rounding, by other sums of chunks, and by the multiples that masks hide.
 WAYS = {"tables in memory": 0.0, "tables in chunks": 1e-6, "secure sums": 1e-6}
+WAYS["over a network"] = 0.0
+MARKS = {
+    "tables in chunks": [pytest.mark.dask],
+    "over a network": [pytest.mark.flwr, pytest.mark.filterwarnings("ignore::DeprecationWarning")],
+}
 CASES = [
-    pytest.param(how, way, marks=[pytest.mark.dask] * (way == "tables in chunks"))
+    pytest.param(how, way, marks=MARKS.get(way, ()))
     for how in MODELS
     for way in WAYS
-    if (how, way) != ("one round", "secure sums")  # shares in files are read by people
+    if how != "one round" or way not in ("secure sums", "over a network")  # files are for people
+    if how != "rounds, low-rank" or way != "over a network"  # takes a while
 ]
 LAYOUTS = ["tables apart", "several tables", "rows of one table"]
 

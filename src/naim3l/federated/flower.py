@@ -78,7 +78,8 @@ except ImportError as missing:
 
 logging.getLogger("flwr").setLevel(logging.CRITICAL)
 # Seconds between signs of life, and those after which, twice over, a site is taken for gone.
-BEAT, HEARTBEAT = 3.0, 15
+BEAT, HEARTBEAT = 3.0, 10
+AT_MOST = 5  # seconds until a server has closed its connections
 
 
 class Letter(NamedTuple):
@@ -146,12 +147,13 @@ class Server:
                 ssl_keyfile=key,
                 log_level="critical",
                 access_log=False,
+                timeout_graceful_shutdown=1,
             )
         )
-        serve = Thread(target=self._server.run, args=([listening],), daemon=True)
-        serve.start()
+        self._thread = Thread(target=self._server.run, args=([listening],), daemon=True)
+        self._thread.start()
         while not self._server.started:
-            if not serve.is_alive():
+            if not self._thread.is_alive():
                 raise OSError("the server did not start; are certificate and key of one pair?")
             time.sleep(0.02)
 
@@ -208,6 +210,7 @@ class Server:
     def close(self) -> None:
         """Stop listening."""
         self._server.should_exit = True
+        self._thread.join(AT_MOST)
 
 
 class Connection:

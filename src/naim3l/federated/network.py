@@ -8,11 +8,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from naim3l._arrays import Arrays
 from naim3l._text import some
@@ -105,6 +107,9 @@ def join(
     journal = Journal(folder)
     exchange = _masked(journal, site, private, publics) if others else journal.exchange
     fit: Any = {"site": site, "labels": labels, "minimum_count": minimum_count}
+    if getattr(estimator, "random_state", 0) is None:  # the same folds after a restart
+        seed = int.from_bytes(sha256(journal.secret()).digest()[:4], "big")
+        estimator = clone(estimator).set_params(random_state=seed)
     if journal.over:
         report(f"the fit in {folder} has ended; the model is made from what is kept there")
         return fit_in_rounds(X, y, estimator, exchange, **fit)
