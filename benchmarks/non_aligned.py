@@ -1,4 +1,4 @@
-"""What coupling adds where nothing can be joined: nine laboratories' tables about genes.
+"""What coupling adds where nothing can be joined: eight laboratories' tables about genes.
 
 Tables, labels and test rows of yeast_funcat, see `naim3l_bench.funcat`: 34 frequent labels, or all
 of the tree with ``--all-labels``, with half of the labels hidden and with none. All methods choose
@@ -12,34 +12,56 @@ import warnings
 from functools import partial
 
 from kept_runs import make_parser, run_missing
+from pages import RESEARCH, write_part
 
 HIDDEN = (0.5, 0.0)
-OF_MANY = ("ridge per table", "label subspace", "NAIM3LCV")  # fast enough for hundreds of labels
-GUESSING = "guessing"
-
-
-def methods_of(labels):
-    """Methods that are compared, beside guessing."""
-    more = ("logistic regression per table", "half and half")
-    return OF_MANY if labels == "all" else (*OF_MANY[:1], more[0], *OF_MANY[1:], more[1])
+GUESSING, FIRST, TREE = "guessing", "ridge per table", ", tree"
+COUPLED = ("label subspace", "NAIM3LCV")
+# By labels; of all labels, those that are fast enough for hundreds.
+METHODS = {
+    "frequent": (FIRST, "logistic regression per table", *COUPLED, "half and half"),
+    "all": (FIRST, *COUPLED),
+}
+N_RESAMPLES = 200  # of the test genes
+PAGE = RESEARCH / "non-aligned.md"
 
 
 def run(labels, hidden, seed, folder):
-    """Measures of all methods on one draw."""
-    from naim3l_bench.funcat import draw, read_funcat
-    from naim3l_bench.label_space import measure_guessing, measure_methods
+    """Measures of all methods on one draw, and macro-AUC on resamples of the test genes."""
+    from naim3l_bench.funcat import draw, raise_parents, read_funcat, resample_genes
+    from naim3l_bench.label_space import guess, predict_methods
 
     warnings.simplefilter("ignore")
     genes = read_funcat(folder)
     used = genes.all_functions if labels == "all" else genes.frequent
-    tables = draw(genes, used, hidden, seed)
-    found = measure_methods(tables, seed, methods_of(labels))
-    return {GUESSING: measure_guessing(tables) | {"seconds": 0.0}} | found
+    names = [name for name, of_study in zip(genes.names, used, strict=True) if of_study]
+    tables, resamples = draw(genes, used, hidden, seed), resample_genes(genes, N_RESAMPLES)
+    found = {GUESSING: measure(tables, guess(tables), resamples)}
+    for name, P, seconds in predict_methods(tables, seed, METHODS[labels]):
+        found[name] = measure(tables, P, resamples) | {"seconds": seconds}
+        if labels == "all":
+            raised = {view: raise_parents(of, names) for view, of in P.items()}
+            found[f"{name}{TREE}"] = measure(tables, raised, resamples)
+    return found
+
+
+def measure(tables, P, resamples):
+    """Measures as means over tables, by table, and macro-AUC of each resample."""
+    import numpy as np
+
+    from naim3l_bench.funcat import weighted_macro_auc
+    from naim3l_bench.label_space import mean_of, measure_tables
+
+    by_table = measure_tables(tables, P)
+    aucs = [weighted_macro_auc(tables.Y_test[view], P[view], of) for view, of in resamples.items()]
+    resampled = np.mean(aucs, axis=0).tolist()
+    return mean_of(by_table) | {"tables": by_table, "resampled": resampled, "seconds": 0.0}
 
 
 def main():
     parser = make_parser(__doc__, "results/non_aligned.jsonl")
     parser.add_argument("--all-labels", action="store_true")
+    parser.add_argument("--write", action="store_true", help=f"renew the tables of {PAGE.name}")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     labels = "all" if arguments.all_labels else "frequent"
@@ -47,30 +69,73 @@ def main():
     tasks = [(labels, hidden, seed) for seed in seeds for hidden in HIDDEN]
     run_here = partial(run, folder=arguments.data)
     records = run_missing(run_here, tasks, arguments.runs, arguments.jobs)
-    for hidden in HIDDEN:
-        print(f"\n{100 * hidden:.0f} % of the labels hidden\n")
-        print_table([records[labels, hidden, seed] for seed in seeds], methods_of(labels))
+    parts = [
+        part_of(hidden, [records[labels, hidden, seed] for seed in seeds]) for hidden in HIDDEN
+    ]
+    print("\n".join(parts))
+    if arguments.write:
+        write_part(PAGE, f"{labels} labels", "\n" + "\n".join(parts) + "\n")
 
 
-def print_table(runs, methods):
-    """Means and, in brackets, the difference to ridge per table with its standard error."""
+def part_of(hidden, runs):
+    """Markdown of all measures, and of macro-AUC by table."""
+    share = f"{100 * hidden:.0f} % of the labels hidden" if hidden else "No labels hidden"
+    lines = [f"{share}, means over {len(runs)} draws:", "", *measures_of(runs)]
+    lines += ["", f"{share}, macro-AUC by table:", "", *tables_of(runs)]
+    return "\n".join(lines) + "\n"
+
+
+def measures_of(runs):
+    """Means and, in brackets, the difference to the first method with its standard error."""
     import numpy as np
 
-    from naim3l_bench.label_space import MEASURES, differences
+    from naim3l_bench.label_space import MEASURES
 
-    first = methods[0]
-    print("| method | " + " | ".join(MEASURES) + " | seconds |")
-    print("| --- " * (2 + len(MEASURES)) + "|")
-    for name in (GUESSING, *methods):
-        cells = []
-        for measure in MEASURES:
-            cell = f"{np.mean([run[name][measure] for run in runs]):.2f}"
-            if name not in (GUESSING, first):
-                mean, error = differences(runs, name, measure, first)
-                cell += f" ({mean:+.2f} ± {error:.2f})"
-            cells.append(cell)
+    yield _row("method", *MEASURES, "macro-AUC, other genes", "seconds")
+    yield "| --- " * (3 + len(MEASURES)) + "|"
+    for name in runs[0]:
+        cells = [_mean(runs, name, key) + _beside(runs, name, key) for key in MEASURES]
         seconds = np.median([run[name]["seconds"] for run in runs])
-        print(f"| {name} | {' | '.join(cells)} | {seconds:.1f} |")
+        yield _row(name, *cells, _of_other_genes(runs, name), f"{seconds:.1f}" if seconds else "")
+
+
+def tables_of(runs):
+    """Macro-AUC of each table by the first method, and what others add to it."""
+    first, *others = (name for name in runs[0] if name != GUESSING)
+    yield _row("table", first, *others)
+    yield "| --- " * (2 + len(others)) + "|"
+    for view in runs[0][first]["tables"]:
+        of_table = [{name: run[name]["tables"][view] for name in run} for run in runs]
+        added = [_beside(of_table, name, "macro-AUC").strip(" ()") for name in others]
+        yield _row(view, _mean(of_table, first, "macro-AUC"), *added)
+
+
+def _row(*cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def _mean(runs, name, measure):
+    return f"{sum(run[name][measure] for run in runs) / len(runs):.2f}"
+
+
+def _beside(runs, name, measure):
+    from naim3l_bench.label_space import differences
+
+    if name in (GUESSING, FIRST):
+        return ""
+    mean, error = differences(runs, name, measure, FIRST)
+    return f" ({mean:+.2f} ± {error:.2f})"
+
+
+def _of_other_genes(runs, name):
+    """Middle 95 % of the difference to the first method, if other test genes had been drawn."""
+    import numpy as np
+
+    if name in (GUESSING, FIRST):
+        return ""
+    added = [np.subtract(run[name]["resampled"], run[FIRST]["resampled"]) for run in runs]
+    low, high = np.percentile(np.mean(added, axis=0), [2.5, 97.5])
+    return f"{low:+.2f} to {high:+.2f}"
 
 
 if __name__ == "__main__":
