@@ -9,39 +9,50 @@ their parameters on held-out training rows. Finished runs are kept, and not repe
 
 import os
 import warnings
-from functools import partial
+from functools import cache, partial
 
 from kept_runs import make_parser, run_missing
 from pages import RESEARCH, write_part
 
-HIDDEN = (0.5, 0.0)
 GUESSING, FIRST, TREE = "guessing", "ridge per table", ", tree"
-COUPLED = ("label subspace", "NAIM3LCV")
-# By labels; of all labels, those that are fast enough for hundreds.
+LOGISTIC, SUBSPACE, OURS = "logistic regression per table", "label subspace", "NAIM3LCV"
+APART = ", tables apart"
+HIDDEN = {"frequent": (0.5, 0.0), "all": (0.5,)}
 METHODS = {
-    "frequent": (FIRST, "logistic regression per table", *COUPLED, "half and half"),
-    "all": (FIRST, *COUPLED),
+    "frequent": (
+        *(GUESSING, FIRST, FIRST + APART, LOGISTIC, SUBSPACE, SUBSPACE + APART),
+        *(OURS, OURS + APART, "half and half"),
+    ),
+    "all": (GUESSING, FIRST, SUBSPACE, SUBSPACE + APART, OURS),  # fast enough for 498 labels
 }
 N_RESAMPLES = 200  # of the test genes
 PAGE = RESEARCH / "non-aligned.md"
 
 
-def run(labels, hidden, seed, folder):
-    """Measures of all methods on one draw, and macro-AUC on resamples of the test genes."""
-    from naim3l_bench.funcat import draw, raise_parents, read_funcat, resample_genes
-    from naim3l_bench.label_space import guess, predict_methods
+@cache
+def open_genes(folder):
+    """The tables, and resamples of their test genes."""
+    from naim3l_bench.funcat import read_funcat, resample_genes
+
+    genes = read_funcat(folder)
+    return genes, resample_genes(genes, N_RESAMPLES)
+
+
+def run(labels, hidden, seed, method, folder):
+    """Measures of a method on one draw; of all labels, also with parents raised, as "tree"."""
+    from naim3l_bench.funcat import draw, raise_parents
+    from naim3l_bench.label_space import guess, predict
 
     warnings.simplefilter("ignore")
-    genes = read_funcat(folder)
+    genes, resamples = open_genes(folder)
     used = genes.all_functions if labels == "all" else genes.frequent
-    names = [name for name, of_study in zip(genes.names, used, strict=True) if of_study]
-    tables, resamples = draw(genes, used, hidden, seed), resample_genes(genes, N_RESAMPLES)
-    found = {GUESSING: measure(tables, guess(tables), resamples)}
-    for name, P, seconds in predict_methods(tables, seed, METHODS[labels]):
-        found[name] = measure(tables, P, resamples) | {"seconds": seconds}
-        if labels == "all":
-            raised = {view: raise_parents(of, names) for view, of in P.items()}
-            found[f"{name}{TREE}"] = measure(tables, raised, resamples)
+    tables = draw(genes, used, hidden, seed)
+    P, seconds = (guess(tables), 0.0) if method == GUESSING else predict(method, tables, seed)
+    found = measure(tables, P, resamples) | {"seconds": seconds}
+    if labels == "all":
+        names = [name for name, of_study in zip(genes.names, used, strict=True) if of_study]
+        raised = {view: raise_parents(of, names) for view, of in P.items()}
+        found["tree"] = measure(tables, raised, resamples) | {"seconds": 0.0}
     return found
 
 
@@ -55,7 +66,7 @@ def measure(tables, P, resamples):
     by_table = measure_tables(tables, P)
     aucs = [weighted_macro_auc(tables.Y_test[view], P[view], of) for view, of in resamples.items()]
     resampled = np.mean(aucs, axis=0).tolist()
-    return mean_of(by_table) | {"tables": by_table, "resampled": resampled, "seconds": 0.0}
+    return mean_of(by_table) | {"tables": by_table, "resampled": resampled}
 
 
 def main():
@@ -66,15 +77,24 @@ def main():
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     labels = "all" if arguments.all_labels else "frequent"
     seeds = range(arguments.first, arguments.first + (2 if arguments.quick else arguments.seeds))
-    tasks = [(labels, hidden, seed) for seed in seeds for hidden in HIDDEN]
+    hiddens, methods = HIDDEN[labels], METHODS[labels]
+    # One seed after the other, so that an interrupted run has whole seeds.
+    tasks = [(labels, hidden, seed, of) for seed in seeds for hidden in hiddens for of in methods]
     run_here = partial(run, folder=arguments.data)
     records = run_missing(run_here, tasks, arguments.runs, arguments.jobs)
-    parts = [
-        part_of(hidden, [records[labels, hidden, seed] for seed in seeds]) for hidden in HIDDEN
-    ]
+    parts = []
+    for hidden in hiddens:
+        runs = [{of: records[labels, hidden, seed, of] for of in methods} for seed in seeds]
+        parts.append(part_of(hidden, [with_trees(run) for run in runs]))
     print("\n".join(parts))
     if arguments.write:
         write_part(PAGE, f"{labels} labels", "\n" + "\n".join(parts) + "\n")
+
+
+def with_trees(run):
+    """Records by method, with those of raised parents as further methods."""
+    trees = {f"{name}{TREE}": of["tree"] for name, of in run.items() if "tree" in of}
+    return run | {name: of for name, of in trees.items() if not name.startswith(GUESSING)}
 
 
 def part_of(hidden, runs):
@@ -101,7 +121,7 @@ def measures_of(runs):
 
 def tables_of(runs):
     """Macro-AUC of each table by the first method, and what others add to it."""
-    first, *others = (name for name in runs[0] if name != GUESSING)
+    first, *others = (name for name in runs[0] if name != GUESSING and TREE not in name)
     yield _row("table", first, *others)
     yield "| --- " * (2 + len(others)) + "|"
     for view in runs[0][first]["tables"]:

@@ -1,6 +1,6 @@
 """Ridge regression, its shrinkage in a common label space, and blends, beside NAIM3LCV."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from naim3l_bench.studies import STRENGTHS, Matrix, Tables, log_loss
 MEASURES = ("log-loss", "macro-AUC", "label AP", "AP", "1-RL")
 SOFT: dict[str, Any] = {"soft_labels": 1.0}
 REFERENCE, LOGISTIC = "NAIM3LCV", "logistic regression per table"
+APART = ", tables apart"
 # By name, a function of the random state.
 METHODS: dict[str, Any] = {
     "ridge per table": lambda seed: LabelSubspaceRidge(shrinkage=0.0, random_state=seed),
@@ -47,21 +48,26 @@ def _fit(name: str, tables: Tables, seed: int) -> Any:
     return METHODS[name](seed).fit(tables.X, tables.Y)
 
 
-def predict_methods(
-    tables: Tables, seed: int, methods: Sequence[str] = tuple(METHODS)
-) -> Iterator[tuple[str, dict[str, Matrix], float]]:
-    """Name of each method, its probabilities of the test rows, and CPU seconds of its fit."""
-    for name in methods:
+def predict(name: str, tables: Tables, seed: int) -> tuple[dict[str, Matrix], float]:
+    """Probabilities of the test rows by a method, and CPU seconds of its fit.
+
+    A name that ends with `APART` is a method that is fitted to each table by itself.
+    """
+    if not name.endswith(APART):
         model, seconds = timed(_fit, name, tables, seed)
-        yield name, model.predict_proba(tables.X_test), seconds
+        return model.predict_proba(tables.X_test), seconds
+    alone = [predict(name.removesuffix(APART), tables.only(view), seed) for view in tables.X]
+    P = {view: of_rows for found, _ in alone for view, of_rows in found.items()}
+    return P, sum(seconds for _, seconds in alone)
 
 
 def measure_methods(tables: Tables, seed: int) -> dict[str, dict[str, float]]:
     """Measures of each method's probabilities on test rows, means over tables, and seconds."""
-    return {
-        name: mean_of(measure_tables(tables, P)) | {"seconds": seconds}
-        for name, P, seconds in predict_methods(tables, seed)
-    }
+    found = {}
+    for name in METHODS:
+        P, seconds = predict(name, tables, seed)
+        found[name] = mean_of(measure_tables(tables, P)) | {"seconds": seconds}
+    return found
 
 
 def guess(tables: Tables) -> dict[str, Matrix]:
