@@ -25,6 +25,7 @@ METHODS = {
     ),
     "all": (GUESSING, FIRST, SUBSPACE, SUBSPACE + APART, OURS),  # fast enough for 498 labels
 }
+OTHER_GENES = "macro-AUC, other genes"
 N_RESAMPLES = 200  # of the test genes
 PAGE = RESEARCH / "non-aligned.md"
 
@@ -82,13 +83,14 @@ def main():
     tasks = [(labels, hidden, seed, of) for seed in seeds for hidden in hiddens for of in methods]
     run_here = partial(run, folder=arguments.data)
     records = run_missing(run_here, tasks, arguments.runs, arguments.jobs)
-    parts = []
+    studies = {}
     for hidden in hiddens:
         runs = [{of: records[labels, hidden, seed, of] for of in methods} for seed in seeds]
-        parts.append(part_of(hidden, [with_trees(run) for run in runs]))
-    print("\n".join(parts))
+        studies[hidden] = [with_trees(run) for run in runs]
+    text = "\n".join(lines_of(studies)) + "\n"
+    print(text)
     if arguments.write:
-        write_part(PAGE, f"{labels} labels", "\n" + "\n".join(parts) + "\n")
+        write_part(PAGE, f"{labels} labels", f"\n{text}\n")
 
 
 def with_trees(run):
@@ -97,37 +99,58 @@ def with_trees(run):
     return run | {name: of for name, of in trees.items() if not name.startswith(GUESSING)}
 
 
-def part_of(hidden, runs):
-    """Markdown of all measures, and of macro-AUC by table."""
-    share = f"{100 * hidden:.0f} % of the labels hidden" if hidden else "No labels hidden"
-    lines = [f"{share}, means over {len(runs)} draws:", "", *measures_of(runs)]
-    lines += ["", f"{share}, macro-AUC by table:", "", *tables_of(runs)]
-    return "\n".join(lines) + "\n"
+def lines_of(studies):
+    """Markdown of all tables; studies are records of each draw, by the share that is hidden."""
+    n_draws = f"means over {len(next(iter(studies.values())))} draws"
+    yield from ("What the other tables add to a method:", "", *other_tables(studies))
+    for hidden, runs in studies.items():
+        share = f"{100 * hidden:.0f} % of the labels hidden" if hidden else "No labels hidden"
+        yield from ("", f"{share}, {n_draws}:", "", *measures_of(runs))
+        yield from ("", f"{share}, macro-AUC by table:", "", *tables_of(runs))
+
+
+def other_tables(studies):
+    """Differences between a fit to all tables and fits to each of them."""
+    yield from _head("hidden", "method", *_measures(), OTHER_GENES)
+    for hidden, runs in studies.items():
+        for name in runs[0]:
+            apart = f"{name}{APART}"
+            if apart in runs[0]:
+                cells = [_beside(runs, name, key, apart) for key in _measures()]
+                yield _row(f"{100 * hidden:.0f} %", name, *cells, _of_others(runs, name, apart))
 
 
 def measures_of(runs):
     """Means and, in brackets, the difference to the first method with its standard error."""
-    import numpy as np
-
-    from naim3l_bench.label_space import MEASURES
-
-    yield _row("method", *MEASURES, "macro-AUC, other genes", "seconds")
-    yield "| --- " * (3 + len(MEASURES)) + "|"
+    yield from _head("method", *_measures(), OTHER_GENES, "seconds")
     for name in runs[0]:
-        cells = [_mean(runs, name, key) + _beside(runs, name, key) for key in MEASURES]
-        seconds = np.median([run[name]["seconds"] for run in runs])
-        yield _row(name, *cells, _of_other_genes(runs, name), f"{seconds:.1f}" if seconds else "")
+        cells = [_mean(runs, name, key) for key in _measures()]
+        if name not in (GUESSING, FIRST):
+            added = [_beside(runs, name, key) for key in _measures()]
+            cells = [f"{mean} ({of})" for mean, of in zip(cells, added, strict=True)]
+        others = "" if name in (GUESSING, FIRST) else _of_others(runs, name)
+        seconds = sorted(run[name]["seconds"] for run in runs)[len(runs) // 2]
+        yield _row(name, *cells, others, f"{seconds:.1f}" if seconds else "")
 
 
 def tables_of(runs):
     """Macro-AUC of each table by the first method, and what others add to it."""
-    first, *others = (name for name in runs[0] if name != GUESSING and TREE not in name)
-    yield _row("table", first, *others)
-    yield "| --- " * (2 + len(others)) + "|"
-    for view in runs[0][first]["tables"]:
+    names = [n for n in (SUBSPACE + APART, SUBSPACE, OURS + APART, OURS) if n in runs[0]]
+    yield from _head("table", FIRST, *names)
+    for view in runs[0][FIRST]["tables"]:
         of_table = [{name: run[name]["tables"][view] for name in run} for run in runs]
-        added = [_beside(of_table, name, "macro-AUC").strip(" ()") for name in others]
-        yield _row(view, _mean(of_table, first, "macro-AUC"), *added)
+        added = [_beside(of_table, name, "macro-AUC") for name in names]
+        yield _row(view, _mean(of_table, FIRST, "macro-AUC"), *added)
+
+
+def _measures():
+    from naim3l_bench.label_space import MEASURES
+
+    return MEASURES
+
+
+def _head(*titles):
+    return _row(*titles), "| --- " * len(titles) + "|"
 
 
 def _row(*cells):
@@ -138,22 +161,21 @@ def _mean(runs, name, measure):
     return f"{sum(run[name][measure] for run in runs) / len(runs):.2f}"
 
 
-def _beside(runs, name, measure):
+def _beside(runs, name, measure, reference=FIRST):
+    """Mean difference; with its standard error, if there are several draws."""
     from naim3l_bench.label_space import differences
 
-    if name in (GUESSING, FIRST):
-        return ""
-    mean, error = differences(runs, name, measure, FIRST)
-    return f" ({mean:+.2f} ± {error:.2f})"
+    if len(runs) == 1:
+        return f"{runs[0][name][measure] - runs[0][reference][measure]:+.2f}"
+    mean, error = differences(runs, name, measure, reference)
+    return f"{mean:+.2f} ± {error:.2f}"
 
 
-def _of_other_genes(runs, name):
-    """Middle 95 % of the difference to the first method, if other test genes had been drawn."""
+def _of_others(runs, name, reference=FIRST):
+    """Middle 95 % of the difference in macro-AUC, if other test genes had been drawn."""
     import numpy as np
 
-    if name in (GUESSING, FIRST):
-        return ""
-    added = [np.subtract(run[name]["resampled"], run[FIRST]["resampled"]) for run in runs]
+    added = [np.subtract(run[name]["resampled"], run[reference]["resampled"]) for run in runs]
     low, high = np.percentile(np.mean(added, axis=0), [2.5, 97.5])
     return f"{low:+.2f} to {high:+.2f}"
 
