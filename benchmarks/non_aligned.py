@@ -42,7 +42,7 @@ def open_genes(folder):
 def run(labels, hidden, seed, method, folder):
     """Measures of a method on one draw; of all labels, also with parents raised, as "tree"."""
     from naim3l_bench.funcat import draw, raise_parents
-    from naim3l_bench.label_space import guess, predict
+    from naim3l_bench.label_space import guess, mean_of, measure_tables, predict
 
     warnings.simplefilter("ignore")
     genes, resamples = open_genes(folder)
@@ -50,10 +50,10 @@ def run(labels, hidden, seed, method, folder):
     tables = draw(genes, used, hidden, seed)
     P, seconds = (guess(tables), 0.0) if method == GUESSING else predict(method, tables, seed)
     found = measure(tables, P, resamples) | {"seconds": seconds}
-    if labels == "all":
+    if labels == "all" and method != GUESSING:
         names = [name for name, of_study in zip(genes.names, used, strict=True) if of_study]
         raised = {view: raise_parents(of, names) for view, of in P.items()}
-        found["tree"] = measure(tables, raised, resamples) | {"seconds": 0.0}
+        found["tree"] = mean_of(measure_tables(tables, raised)) | {"seconds": 0.0}
     return found
 
 
@@ -95,8 +95,7 @@ def main():
 
 def with_trees(run):
     """Records by method, with those of raised parents as further methods."""
-    trees = {f"{name}{TREE}": of["tree"] for name, of in run.items() if "tree" in of}
-    return run | {name: of for name, of in trees.items() if not name.startswith(GUESSING)}
+    return run | {f"{name}{TREE}": of["tree"] for name, of in run.items() if "tree" in of}
 
 
 def lines_of(studies):
@@ -128,7 +127,7 @@ def measures_of(runs):
         if name not in (GUESSING, FIRST):
             added = [_beside(runs, name, key) for key in _measures()]
             cells = [f"{mean} ({of})" for mean, of in zip(cells, added, strict=True)]
-        others = "" if name in (GUESSING, FIRST) else _of_others(runs, name)
+        others = "" if name in (GUESSING, FIRST) or TREE in name else _of_others(runs, name)
         seconds = sorted(run[name]["seconds"] for run in runs)[len(runs) // 2]
         yield _row(name, *cells, others, f"{seconds:.1f}" if seconds else "")
 

@@ -124,17 +124,22 @@ def weighted_macro_auc(truth: Matrix, P: Matrix, weights: NDArray[Any]) -> Matri
     truth, P : ndarray of shape (n_rows, n_labels)
     weights : ndarray of shape (n_draws, n_rows)
     """
-    found = [_weighted_auc(y, p, weights) for y, p in zip(truth.T, P.T, strict=True)]
+    of_rows = np.ascontiguousarray(weights.T, dtype=float)
+    found = [_weighted_auc(y > 0, p, of_rows) for y, p in zip(truth.T, P.T, strict=True)]
     return 100 * np.nanmean(found, axis=0)
 
 
-def _weighted_auc(y: Matrix, p: Matrix, weights: NDArray[Any]) -> Matrix:
+def _weighted_auc(yes: NDArray[np.bool_], p: Matrix, weights: Matrix) -> Matrix:
+    """AUC (n_draws,) by weights (n_rows, n_draws); NaN without both values."""
     order = np.argsort(p)
-    starts = np.flatnonzero(np.diff(p[order], prepend=-np.inf))  # of rows with equal p
-    yes, no = (np.add.reduceat(weights[:, order] * of[order], starts, axis=1) for of in (y, 1 - y))
-    pairs = yes.sum(axis=1) * no.sum(axis=1)
-    won = (yes * (np.cumsum(no, axis=1) - no / 2)).sum(axis=1)
-    return np.divide(won, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
+    p, yes, weights = p[order], yes[order], weights[order]
+    # Weight of the negatives among the first i rows, for all i.
+    below = np.zeros((len(p) + 1, weights.shape[1]))
+    np.cumsum(np.where(yes[:, None], 0, weights), axis=0, out=below[1:])
+    first, last = (np.searchsorted(p, p[yes], side) for side in ("left", "right"))
+    won = (weights[yes] * (below[first] + below[last]) / 2).sum(axis=0)  # ties are half won
+    pairs = weights[yes].sum(axis=0) * below[-1]
+    return np.divide(won, pairs, out=np.full(len(won), np.nan), where=pairs > 0)
 
 
 def raise_parents(P: Matrix, names: Sequence[str]) -> Matrix:
