@@ -10,6 +10,7 @@ their parameters on held-out training rows. Finished runs are kept, and not repe
 import os
 import warnings
 from functools import cache, partial
+from statistics import median
 
 from kept_runs import make_parser, run_missing
 from pages import RESEARCH, write_part
@@ -100,7 +101,8 @@ def with_trees(run):
 
 def lines_of(studies):
     """Markdown of all tables; studies are records of each draw, by the share that is hidden."""
-    n_draws = f"means over {len(next(iter(studies.values())))} draws"
+    n_draws = len(next(iter(studies.values())))
+    n_draws = "one draw" if n_draws == 1 else f"means over {n_draws} draws"
     yield from ("What the other tables add to a method:", "", *other_tables(studies))
     for hidden, runs in studies.items():
         share = f"{100 * hidden:.0f} % of the labels hidden" if hidden else "No labels hidden"
@@ -128,7 +130,7 @@ def measures_of(runs):
             added = [_beside(runs, name, key) for key in _measures()]
             cells = [f"{mean} ({of})" for mean, of in zip(cells, added, strict=True)]
         others = "" if name in (GUESSING, FIRST) or TREE in name else _of_others(runs, name)
-        seconds = sorted(run[name]["seconds"] for run in runs)[len(runs) // 2]
+        seconds = median(run[name]["seconds"] for run in runs)
         yield _row(name, *cells, others, f"{seconds:.1f}" if seconds else "")
 
 
