@@ -103,33 +103,37 @@ def lines_of(studies):
     """Markdown of all tables; studies are records of each draw, by the share that is hidden."""
     n_draws = len(next(iter(studies.values())))
     n_draws = "one draw" if n_draws == 1 else f"means over {n_draws} draws"
-    yield from ("What the other tables add to a method:", "", *other_tables(studies))
+    names = list(next(iter(studies.values()))[0])
+    joint = [(name, f"{name}{APART}") for name in names if f"{name}{APART}" in names]
+    yield from (f"What the other tables add, {n_draws}:", "", *added(studies, joint))
+    raised = [(f"{name}{TREE}", name) for name in names if f"{name}{TREE}" in names]
+    if raised:
+        yield from ("", f"What raised parents add, {n_draws}:", "", *added(studies, raised))
     for hidden, runs in studies.items():
         share = f"{100 * hidden:.0f} % of the labels hidden" if hidden else "No labels hidden"
         yield from ("", f"{share}, {n_draws}:", "", *measures_of(runs))
         yield from ("", f"{share}, macro-AUC by table:", "", *tables_of(runs))
 
 
-def other_tables(studies):
-    """Differences between a fit to all tables and fits to each of them."""
+def added(studies, pairs):
+    """Differences between methods and their references."""
     yield from _head("hidden", "method", *_measures(), OTHER_GENES)
     for hidden, runs in studies.items():
-        for name in runs[0]:
-            apart = f"{name}{APART}"
-            if apart in runs[0]:
-                cells = [_beside(runs, name, key, apart) for key in _measures()]
-                yield _row(f"{100 * hidden:.0f} %", name, *cells, _of_others(runs, name, apart))
+        for pair in pairs:
+            cells = [_beside(runs, key, *pair) for key in _measures()]
+            yield _row(f"{100 * hidden:.0f} %", pair[0], *cells, _of_others(runs, *pair))
 
 
 def measures_of(runs):
     """Means and, in brackets, the difference to the first method with its standard error."""
     yield from _head("method", *_measures(), OTHER_GENES, "seconds")
-    for name in runs[0]:
+    for name in (name for name in runs[0] if TREE not in name):
         cells = [_mean(runs, name, key) for key in _measures()]
+        others = ""
         if name not in (GUESSING, FIRST):
-            added = [_beside(runs, name, key) for key in _measures()]
-            cells = [f"{mean} ({of})" for mean, of in zip(cells, added, strict=True)]
-        others = "" if name in (GUESSING, FIRST) or TREE in name else _of_others(runs, name)
+            more = [_beside(runs, key, name) for key in _measures()]
+            cells = [f"{mean} ({of})" for mean, of in zip(cells, more, strict=True)]
+            others = _of_others(runs, name)
         seconds = median(run[name]["seconds"] for run in runs)
         yield _row(name, *cells, others, f"{seconds:.1f}" if seconds else "")
 
@@ -139,9 +143,9 @@ def tables_of(runs):
     names = [n for n in (SUBSPACE + APART, SUBSPACE, OURS + APART, OURS) if n in runs[0]]
     yield from _head("table", FIRST, *names)
     for view in runs[0][FIRST]["tables"]:
-        of_table = [{name: run[name]["tables"][view] for name in run} for run in runs]
-        added = [_beside(of_table, name, "macro-AUC") for name in names]
-        yield _row(view, _mean(of_table, FIRST, "macro-AUC"), *added)
+        of_table = [{n: run[n]["tables"][view] for n in (FIRST, *names)} for run in runs]
+        more = [_beside(of_table, "macro-AUC", name) for name in names]
+        yield _row(view, _mean(of_table, FIRST, "macro-AUC"), *more)
 
 
 def _measures():
@@ -162,7 +166,7 @@ def _mean(runs, name, measure):
     return f"{sum(run[name][measure] for run in runs) / len(runs):.2f}"
 
 
-def _beside(runs, name, measure, reference=FIRST):
+def _beside(runs, measure, name, reference=FIRST):
     """Mean difference; with its standard error, if there are several draws."""
     from naim3l_bench.label_space import differences
 
@@ -176,8 +180,10 @@ def _of_others(runs, name, reference=FIRST):
     """Middle 95 % of the difference in macro-AUC, if other test genes had been drawn."""
     import numpy as np
 
-    added = [np.subtract(run[name]["resampled"], run[reference]["resampled"]) for run in runs]
-    low, high = np.percentile(np.mean(added, axis=0), [2.5, 97.5])
+    if any("resampled" not in runs[0][of] for of in (name, reference)):
+        return ""
+    more = [np.subtract(run[name]["resampled"], run[reference]["resampled"]) for run in runs]
+    low, high = np.percentile(np.mean(more, axis=0), [2.5, 97.5])
     return f"{low:+.2f} to {high:+.2f}"
 
 
