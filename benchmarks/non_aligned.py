@@ -1,8 +1,9 @@
 """What coupling adds where nothing can be joined: eight laboratories' tables about genes.
 
-Tables, labels and test rows of yeast_funcat, see `naim3l_bench.funcat`: 34 frequent labels, or all
-of the tree with ``--all-labels``, with half of the labels hidden and with none. All methods choose
-their parameters on held-out training rows. Finished runs are kept, and not repeated.
+Tables, labels and test rows of yeast_funcat, see `naim3l_bench.funcat`: 34 frequent labels, with
+half of them hidden and with none, or all of the tree with ``--all-labels``, with half hidden. All
+methods choose their parameters on held-out training rows. Methods with "tables apart" are fitted to
+each table by itself. A line of the file of finished runs is one method on one draw.
 
     python benchmarks/non_aligned.py --data DATA --runs results/non_aligned.jsonl
 """
