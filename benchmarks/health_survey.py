@@ -22,6 +22,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from pages import RESEARCH, write_part
 
 from naim3l_bench.studies import MORE_LABELS, NHANES_LABELS, SHARED, read_adults
 from workbooks import make_workbook
@@ -52,7 +53,7 @@ COMMANDS = {
     "answers": "head -n 3 new.csv",
     "report": f"naim3l report model.naim3l --config study.toml {TESTS} -o report.html",
 }
-PAGE = Path(__file__).parent.parent / "docs" / "research" / "health-survey.md"
+PAGE = RESEARCH / "health-survey.md"
 
 
 def write_study(data: Path, folder: Path, seed: int = 0) -> None:
@@ -83,7 +84,6 @@ def write(table, path: Path) -> None:
 
 def write_page(folder: Path) -> None:
     """Run the commands in the folder of the files, and put what they print into the page."""
-    page = PAGE.read_text()
     for name, command in COMMANDS.items():
         words = shlex.split(command)
         program = [sys.executable, "-m", *words] if words[0] == "naim3l" else words
@@ -91,12 +91,8 @@ def write_page(folder: Path) -> None:
             program, cwd=folder, env=os.environ | {"COLUMNS": "100"}, text=True, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
-        before, rest = page.split(begin)
         # Plain blocks, which the tests of pages do not run, as DATA may be missing.
-        block = f"```text\n$ {command}\n{done.stdout.rstrip()}\n```\n"
-        page = f"{before}{begin}{block}{end}{rest.split(end)[1]}"
-    PAGE.write_text(page)
+        write_part(PAGE, name, f"```text\n$ {command}\n{done.stdout.rstrip()}\n```\n")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ def main():
     parser = make_parser(__doc__, "results/label_space.jsonl")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from naim3l_bench.label_space import STUDIES
+    from naim3l_bench.absent import STUDIES
 
     names = ["emotions"] if arguments.quick else STUDIES
     n_seeds = 2 if arguments.quick else arguments.seeds

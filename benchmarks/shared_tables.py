@@ -11,10 +11,10 @@ of the library needs only the lines of naim3l anew: `--again naim3l`.
 import os
 import warnings
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 from kept_runs import make_parser, read_runs, run_missing, write_runs
+from pages import RESEARCH, write_part
 
 SIZES, KNOWN = (100, 500, 1500), (0.05, 0.2, 1.0)
 OURS = "naim3l"
@@ -34,8 +34,7 @@ MEASURES = (
     ("Brier score, fused", "Brier", False, 2),
 )
 MARGIN = 0.5  # points that naim3l may be behind the best rival
-PAGE = Path(__file__).parent.parent / "docs" / "research" / "shared-tables.md"
-BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->\n"
+PAGE = RESEARCH / "shared-tables.md"
 
 
 @cache
@@ -101,8 +100,7 @@ def main():
     text = tables_of(read_runs(arguments.runs), cells, seeds)
     print(text)
     if arguments.write:
-        before, rest = PAGE.read_text().split(BEGIN)
-        PAGE.write_text(before + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1])
+        write_part(PAGE, "tables", f"\n{text}\n")
 
 
 def _read_cell(text):

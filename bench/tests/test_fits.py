@@ -60,7 +60,6 @@ def test_every_method_beats_chance_and_is_reproducible(trial, method, parameters
     first, again = (run_method(trial, method, parameters, 3) for _ in range(2))
     assert first["metrics"] == again["metrics"]
     assert first["metrics"]["per view"]["1-RL"] > 0.6
-    assert first["seconds"] > 0
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ class TestRecord:
         assert "per view" not in record["metrics"]
         hidden = evaluate(trial.truth, model.decision_function(wide.X_shown), protocol="fused")
         assert record["metrics"]["fused"] == pytest.approx(hidden)
-        assert record["numbers"]["fit_seconds"] > 0 and record["numbers"]["converged"]
+        assert record["numbers"]["converged"]
 
     def test_evidence_is_fused_in_the_final_fit_alone(self, trial):
         candidates = [{"lam": 0.4, "ridge": 1.0}, {"lam": 0.1, "ridge": 1.0}]

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from naim3l import NAIM3LCV, Decisions
 from naim3l.extend import Bridge, learn_bridge
 from naim3l_bench import studies
+from naim3l_bench.clock import timed
 from naim3l_bench.datasets import open_npz
 from naim3l_bench.funcat import NAME as FUNCAT
 from naim3l_bench.funcat import FunCat, read_funcat
@@ -146,14 +146,12 @@ def measure_filling(filling: Filling, seed: int) -> dict[str, float]:
     rates in place of what the features tell.
     """
     X, Y = filling.X, filling.Y
-    model, marks = NAIM3LCV(random_state=seed), [perf_counter()]
-    problem, scores, _ = model._fit_held_out(X, Y)
-    marks.append(perf_counter())
-    without = model.predict_proba(X)
-    marks.append(perf_counter())
-    given = model.predict_proba(X, known=Y)
-    marks.append(perf_counter())
-    found = {f"seconds, {name}": float(s) for name, s in zip(TIMED, np.diff(marks), strict=True)}
+    model = NAIM3LCV(random_state=seed)
+    (problem, scores, _), of_fit = timed(model._fit_held_out, X, Y)
+    without, of_without = timed(model.predict_proba, X)
+    given, of_given = timed(model.predict_proba, X, known=Y)
+    seconds = zip(TIMED, (of_fit, of_without, of_given), strict=True)
+    found = {f"seconds, {name}": of for name, of in seconds}
 
     curves, truth = model.decisions_.calibrations, problem.truth_of(problem.Y != 0)
     # Held-out log-odds and known labels of each table, as the fit has them.

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,7 @@ from naim3l.extend import (
     solve_paper,
 )
 from naim3l_bench.arrays import Mask, Matrix
+from naim3l_bench.clock import timed
 from naim3l_bench.features import FourthRoots, GivenKernel, KernelComponents, with_features
 from naim3l_bench.rivals import RIVAL_METHODS
 from naim3l_bench.trials import METRICS as METRIC_NAMES
@@ -220,20 +220,18 @@ TERMS = {"full": (True, True), "low-rank": (True, False), "loss": (False, False)
 
 
 def run_method(trial: Trial, name: str, parameters: Parameters, seed: int) -> dict[str, Any]:
-    """Record of a fit: metrics by protocol, spectrum of the scores, numbers, seconds.
+    """Record of a fit: metrics by protocol, spectrum of the scores, numbers, CPU seconds.
 
     The record of a fit that failed has the reason alone.
     """
-    start = perf_counter()
     with warnings.catch_warnings():
         # The record of a fit has what these report.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", DataWarning)
         try:
-            outcome = METHODS[name](trial, parameters, seed)
+            outcome, seconds = timed(METHODS[name], trial, parameters, seed)
         except (FloatingPointError, ValueError) as error:  # diverged, or too little left to fit on
             return {"impossible": str(error)}
-    seconds = perf_counter() - start
     metrics = (measure(trial, outcome.scores) if outcome.scores else {}) | outcome.metrics
     if outcome.calibrations:
         curves = outcome.calibrations

@@ -1,6 +1,5 @@
 """Ridge regression, its shrinkage in a common label space, and blends, beside NAIM3LCV."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,14 +9,13 @@ from sklearn.metrics import average_precision_score
 from naim3l import NAIM3LCV, LabelSubspaceRidge, PerViewLogistic, evaluate
 from naim3l.estimators import BlendNAIM3L
 from naim3l.extend import compare_on_held_out
-from naim3l_bench.absent import STUDIES
+from naim3l_bench.clock import timed
 from naim3l_bench.studies import STRENGTHS, Matrix, Tables, log_loss
-
-__all__ = ["MEASURES", "METHODS", "REFERENCE", "STUDIES", "differences", "measure_methods"]
 
 MEASURES = ("log-loss", "macro-AUC", "label AP", "AP", "1-RL")
 SOFT: dict[str, Any] = {"soft_labels": 1.0}
 REFERENCE, LOGISTIC = "NAIM3LCV", "logistic regression per table"
+APART = ", tables apart"
 # By name, a function of the random state.
 METHODS: dict[str, Any] = {
     "ridge per table": lambda seed: LabelSubspaceRidge(shrinkage=0.0, random_state=seed),
@@ -44,34 +42,51 @@ def fit_logistic(tables: Tables, seed: int) -> PerViewLogistic:
     return model.fit(tables.X, tables.Y)
 
 
-def measure_methods(
-    tables: Tables, seed: int, methods: Sequence[str] = tuple(METHODS)
-) -> dict[str, dict[str, float]]:
+def _fit(name: str, tables: Tables, seed: int) -> Any:
+    if name == LOGISTIC:
+        return fit_logistic(tables, seed)
+    return METHODS[name](seed).fit(tables.X, tables.Y)
+
+
+def predict(name: str, tables: Tables, seed: int) -> tuple[dict[str, Matrix], float]:
+    """Probabilities of the test rows by a method, and CPU seconds of its fit.
+
+    A name that ends with `APART` is a method that is fitted to each table by itself.
+    """
+    if not name.endswith(APART):
+        model, seconds = timed(_fit, name, tables, seed)
+        return model.predict_proba(tables.X_test), seconds
+    alone = [predict(name.removesuffix(APART), tables.only(view), seed) for view in tables.X]
+    P = {view: of_rows for found, _ in alone for view, of_rows in found.items()}
+    return P, sum(seconds for _, seconds in alone)
+
+
+def measure_methods(tables: Tables, seed: int) -> dict[str, dict[str, float]]:
     """Measures of each method's probabilities on test rows, means over tables, and seconds."""
     found = {}
-    for name in methods:
-        start = time.perf_counter()
-        if name == LOGISTIC:
-            model: Any = fit_logistic(tables, seed)
-        else:
-            model = METHODS[name](seed).fit(tables.X, tables.Y)
-        seconds = time.perf_counter() - start
-        found[name] = _means(tables, model.predict_proba(tables.X_test)) | {"seconds": seconds}
+    for name in METHODS:
+        P, seconds = predict(name, tables, seed)
+        found[name] = mean_of(measure_tables(tables, P)) | {"seconds": seconds}
     return found
 
 
-def measure_guessing(tables: Tables) -> dict[str, float]:
-    """Measures of the frequencies of labels in each table, means over tables."""
+def guess(tables: Tables) -> dict[str, Matrix]:
+    """Frequencies of labels in each table, for each of its test rows."""
     P = {}
     for view, Y in tables.Y.items():
         known, yes = np.isfinite(Y).sum(axis=0), np.nansum(Y, axis=0)
         P[view] = np.broadcast_to((yes + 1) / (known + 2), tables.Y_test[view].shape)
-    return _means(tables, P)
+    return P
 
 
-def _means(tables: Tables, P: Mapping[str, Matrix]) -> dict[str, float]:
-    of_tables = [_measure(tables.Y_test[view], of) for view, of in P.items()]
-    return {key: float(np.mean([of[key] for of in of_tables])) for key in MEASURES}
+def measure_tables(tables: Tables, P: Mapping[str, Matrix]) -> dict[str, dict[str, float]]:
+    """Measures of the probabilities of the test rows of each table."""
+    return {view: _measure(tables.Y_test[view], of) for view, of in P.items()}
+
+
+def mean_of(measured: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Means over tables."""
+    return {key: float(np.mean([of[key] for of in measured.values()])) for key in MEASURES}
 
 
 def _measure(truth: Matrix, P: Matrix) -> dict[str, float]:

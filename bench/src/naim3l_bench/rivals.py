@@ -6,11 +6,9 @@ To add one, name it in ``RIVALS``, and its candidates in ``grids``.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from naim3l import (
     NAIM3L,
@@ -23,6 +21,7 @@ from naim3l import (
 )
 from naim3l.estimators import FusedRidge
 from naim3l.extend import AlignedModel, compare_on_held_out
+from naim3l_bench.clock import timed
 from naim3l_bench.methods import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, MultiGraph
 from naim3l_bench.trials import (
     Method,
@@ -99,7 +98,6 @@ def method_name(rival: str) -> str:
     return f"compare {rival}"
 
 
-@threadpool_limits.wrap(limits=1)  # so that the seconds of all methods can be compared
 def run_rival(name: str, trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     """Choose among ``parameters["candidates"]``, and fit the best on all entries."""
     try:
@@ -157,22 +155,19 @@ def choose_and_fit(
     """
     # By sign, which needs no held-out rows.
     options |= {"features": rival.features, "random_state": seed, "decide": "sign"}
-    start = perf_counter()
-    best, held_out = 0, list[float]()
+    best, held_out, choice_seconds = 0, list[float](), 0.0
     if len(candidates) > 1:
         models = [rival.model(**options, **candidate) for candidate in candidates]
-        best, held_out = compare_on_held_out(
-            models, X, Y, share=SHARE, metric="AP", random_state=seed
+        (best, held_out), choice_seconds = timed(
+            compare_on_held_out, models, X, Y, share=SHARE, metric="AP", random_state=seed
         )
-    chosen_after = perf_counter() - start
     model = rival.model(**options | candidates[best] | rival.final)
-    start = perf_counter()
-    model.fit(X, Y)
+    _, fit_seconds = timed(model.fit, X, Y)
     return model, {
         "chosen": dict(candidates[best]),
         "held_out": held_out,
-        "choice_seconds": chosen_after,
-        "fit_seconds": perf_counter() - start,
+        "choice_seconds": choice_seconds,
+        "fit_seconds": fit_seconds,
         "n_iter": getattr(model, "n_iter_", None),
         "converged": getattr(model, "converged_", True),
     }

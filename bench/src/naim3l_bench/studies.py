@@ -88,6 +88,11 @@ class Tables:
     X_test: dict[str, Any]
     Y_test: dict[str, Matrix]
 
+    def only(self, view: str) -> "Tables":
+        """One of the tables."""
+        fields = (self.X, self.Y, self.X_test, self.Y_test)
+        return Tables(*({view: of[view]} for of in fields))
+
 
 def open_population(name: str, folder: str | Path) -> Population:
     """A population of `POPULATIONS`, from files in a folder."""

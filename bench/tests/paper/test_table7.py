@@ -35,7 +35,7 @@ def test_methods_give_the_polar_factor(rng, name):
 def test_outcome_holds_the_median_of_the_times(name):
     outcome = table7.compute({}, SETTINGS | {"method": name})
     assert len(outcome["times"]) == 3
-    assert outcome["seconds"] == np.median(outcome["times"]) > 0
+    assert outcome["seconds"] == np.median(outcome["times"])
 
 
 @pytest.mark.parametrize(("rows", "word"), [(20_000, "time"), (40_000, "memory")])

@@ -219,7 +219,7 @@ def _shown(summary: Any, metric: str) -> str:
 def _note(by_model: dict[str, Any]) -> str:
     counts = [len(values["seconds"]["values"]) for values in by_model.values()]
     return (
-        f"Mean (population standard deviation) in percent over {count_seeds(counts)}; seconds per "
-        "fit, with tuning and calibration, on one core. Scores of networks are uncalibrated "
-        "log-odds."
+        f"Mean (population standard deviation) in percent over {count_seeds(counts)}; CPU "
+        "seconds per fit, with tuning and calibration, on one thread. Scores of networks are "
+        "uncalibrated log-odds."
     )

@@ -398,8 +398,9 @@ def _fits_table(about: str, by_method: By) -> ResultTable:
     note = (
         f"Each method has at most {BUDGET} candidates. They are fitted without {100 * SHARE:g} % "
         "of the known positives and negatives of each label, the same for all candidates, and "
-        "compared by AP on these entries. All other parameters have their defaults. Seconds are "
-        "medians on one thread; those of the choice are of all fits before the final one."
+        "compared by AP on these entries. All other parameters have their defaults. CPU "
+        "seconds are medians on one thread; those of the choice are of all fits before the final "
+        "one."
     )
     return ResultTable(f"Chosen parameters: {about}", header, rows, note)
 
