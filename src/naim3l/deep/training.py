@@ -5,10 +5,11 @@ All random numbers of epoch e depend only on the seed and e, so that resumed tra
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -20,14 +21,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from naim3l._arrays import Arrays, Mask, Matrix
+from naim3l._device import free_memory
 from naim3l.decisions.held_out import hold_out_folds
 from naim3l.deep import networks as nets
 from naim3l.deep.loss import NAIM3LLoss
-from naim3l.deep.networks import Options, SkipEncoder, ViewNetwork, as_tensor
+from naim3l.deep.networks import ROWS_AT_ONCE, Options, Perturbation, ViewNetwork, as_tensor
 from naim3l.estimators.linear import FACTOR
-from naim3l.files.checkpoint import Checkpoint
+from naim3l.files.checkpoint import Checkpoint, fingerprint
 from naim3l.files.stored import Plain
 from naim3l.input.batches import first_cell
+from naim3l.problem.feature_blocks import physical_memory
 from naim3l.problem.rows import Problem
 
 Rows = NDArray[np.intp]
@@ -38,9 +41,10 @@ WARM_UP = 0.1
 LEAST_STEPS, LEAST_EPOCHS = 50, 25
 # Number of parts of the known entries, of which some are held out: shares are accurate to 0.1 %.
 N_PARTS = 1000
+# Share of the free memory that networks which are trained together may take.
+MEMORY_SHARE = 0.25
 # Labels are 1 and -1; beyond this, squares of scores have no correct digits in float32.
 LARGEST_SCORE = 1e9
-_SECTION = "training"  # of a checkpoint
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 
@@ -96,45 +100,62 @@ class Training(Options):
 
 
 class Trainer:
-    """Networks by view, which are trained in place, their optimiser, and their history.
+    """A stack of networks that are trained together, their optimiser, and their history.
 
-    Features are ndarrays or CSR arrays (n_rows, n_features); labels (n_rows, n_labels) are 1 = yes,
-    -1 = no, 0 = unknown. ``history`` and ``best_epoch`` are as in `DeepNAIM3L`.
+    All have the same ``networks`` by view to start from, and the same rows with other labels.
+    Features by view are ndarrays or CSR arrays (n_rows_v, n_features); labels of each network,
+    (n_rows, n_labels), stacked over the views, are 1 = yes, -1 = no, 0 = unknown. The batches of a
+    network depend on the seed and its own labels, so that up to rounding it becomes what it would
+    be in a stack of its own. ``history`` and ``best_epoch`` are as in `DeepNAIM3L`, and those of
+    the first network.
     """
 
     def __init__(
         self,
         networks: Mapping[str, ViewNetwork],
         features: Mapping[str, Any],
-        labels: Mapping[str, NDArray[Any]],
+        labels: Sequence[NDArray[Any]],
         loss: NAIM3LLoss,
         options: Training,
         seed: int,
         device: torch.device,
     ) -> None:
         self.views, self.features = list(features), list(features.values())
-        self.networks = nn.ModuleList(networks[view] for view in features).to(device)
         self.loss, self.options, self.seed, self.device = loss, options, seed, device
+        by_view = nn.ModuleList(networks[view] for view in features)
+        self.networks = nets.stack_networks(by_view, len(labels)).to(device)
         # Dense rows are on the device; sparse ones are converted batch by batch.
         self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
-        self._truth = [as_tensor(np.where(Y == 0, np.nan, Y > 0), device) for Y in labels.values()]
-        self.positives = [Y > 0 for Y in labels.values()]
-        self.n_rows = sum(map(len, self.positives))
-        self._n_positive = torch.from_numpy(sum(Y.sum(axis=0) for Y in self.positives)).to(device)
+        n_rows = [X.shape[0] for X in self.features]
+        self._first, self.n_rows = np.cumsum([0, *n_rows]), sum(n_rows)
+        # The last row of each network pads batches: none of its labels is known.
+        Y = np.stack([np.vstack([Y, np.zeros_like(Y[:1])]) for Y in labels])
+        self._truth = as_tensor(np.where(Y == 0, np.nan, Y > 0), device)
+        self._n_positive = torch.from_numpy((Y > 0).sum(axis=1)).to(device)
         # The user's modules may normalise over rows, which needs at least two.
-        self._least = [1 if isinstance(n.encoder, SkipEncoder) else 2 for n in self.networks]
-        self.n_batches = count_batches([*map(len, self.positives)], options.batch_size, self._least)
+        least = [2 if nets.is_own(network) else 1 for network in self.networks]
+        self.n_batches = count_batches(n_rows, options.batch_size, least)
+        ends = self._first[1:-1]
+        self._batches = [Batches(np.split(of[:-1] > 0, ends), self.n_batches, least) for of in Y]
+        for network, n in zip(self.networks, n_rows, strict=True):
+            for module in network.modules():
+                if isinstance(module, Perturbation):
+                    module.n_drawn = max(1, -(-n // self.n_batches))
         enough = max(LEAST_EPOCHS, -(-LEAST_STEPS // self.n_batches))
         self.max_epochs = enough if isinstance(options.max_epochs, str) else options.max_epochs
-        weights = [p for p in self.networks.parameters() if p.requires_grad]
+        decay, bare = list[nn.Parameter](), list[nn.Parameter]()
+        for name, weight in self.networks.named_parameters():
+            if weight.requires_grad:
+                (decay if by_view.get_parameter(name).ndim > 1 else bare).append(weight)
         groups = [
-            {"params": [p for p in weights if p.ndim > 1], "weight_decay": options.weight_decay},
-            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
+            {"params": decay, "weight_decay": options.weight_decay},
+            {"params": bare, "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.AdamW(groups, lr=options.learning_rate)
+        fused = device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, fused=fused)
         self.history: list[dict[str, float]] = []
         self.best_epoch, self.best_value = 0, math.inf
-        self.best_state: Arrays = {}
+        self.best_state: dict[str, Tensor] = {}
 
     def run(
         self,
@@ -147,9 +168,10 @@ class Trainer:
         """Train until all epochs are done, patience runs out, or the user interrupts.
 
         The best epoch, of which networks get the weights, is that with the smallest ``judge`` of
-        stacked scores. ``last_epoch`` ends early, with the learning rates of all epochs.
+        the scores of the first. ``last_epoch`` ends early, with the learning rates of all epochs.
         """
-        if checkpoint is not None and (arrays := checkpoint.get(_SECTION)) is not None:
+        section = "" if checkpoint is None else fingerprint([self._truth.cpu().numpy()], {})
+        if checkpoint is not None and (arrays := checkpoint.get(section)) is not None:
             self._resume(arrays)
         n_epochs = last_epoch or self.max_epochs
         try:
@@ -157,80 +179,121 @@ class Trainer:
             while len(self.history) < min(n_epochs, self.best_epoch + self.options.patience):
                 self._run_epoch(len(self.history), judge)
                 if checkpoint is not None:
-                    checkpoint.offer(_SECTION, self._state)
+                    checkpoint.offer(section, self._state)
                 callback(self.history[-1])
             if checkpoint is not None:
-                checkpoint.put(_SECTION, self._state())
+                checkpoint.put(section, self._state())
         finally:
             if self.best_state:
-                nets.load_arrays(self.networks, self.best_state)
+                self.networks.load_state_dict(self.best_state)
 
-    def scores(self) -> Matrix:
-        """Scores of the rows of all views, stacked, (n_rows, n_labels)."""
+    def scores(self) -> NDArray[np.float64]:
+        """Scores of the rows of all views, (n_networks, n_rows, n_labels)."""
         found = []
         for view, network, X in zip(self.views, self.networks, self.features, strict=True):
             found.append(network.score_rows(X, self.device, view))
-            nets.check_scores(found[-1], X, partial(nets.row_of_view, view))
-        return np.concatenate(found)
+            for scores in found[-1]:
+                nets.check_scores(scores, X, partial(nets.row_of_view, view))
+        return np.concatenate(found, axis=1)
 
     def _run_epoch(self, epoch: int, judge: Any) -> None:
         """Train on all batches, add the record, and keep the weights if they are the best."""
-        rng = np.random.default_rng([self.seed, epoch])
-        totals = torch.zeros(3, dtype=torch.float64)
-        with seeded(self.device, int(rng.integers(2**63 - 1))):
+        rngs = [np.random.default_rng([self.seed, epoch]) for _ in self._batches]
+        seed, *_ = (int(rng.integers(2**63 - 1)) for rng in rngs)  # all are the same
+        dealt = [of.deal(rng) for of, rng in zip(self._batches, rngs, strict=True)]
+        batches = [list(map(_padded, *of)) for of in zip(*dealt, strict=True)]
+        parts, self._largest = list[dict[str, Tensor]](), list[Tensor]()
+        with seeded(self.device, seed):
             self.networks.train()
-            batches = deal_batches(self.positives, self.n_batches, rng, self._least)
-            for step, batch in enumerate(batches, epoch * self.n_batches):
-                rate = self._learning_rate(step)
-                for group in self.optimizer.param_groups:
-                    group["lr"] = rate
-                parts = self._step(batch)
-                totals += torch.stack(list(parts.values())).detach().cpu()
-            terms = dict(zip(parts, (totals / self.n_batches).tolist(), strict=True))
+            try:
+                for batch, places in zip(batches, self._places(batches), strict=True):
+                    rate = self._learning_rate(epoch * self.n_batches + len(parts))
+                    for group in self.optimizer.param_groups:
+                        group["lr"] = rate
+                    parts.append(self._step(batch, places))
+            except torch.linalg.LinAlgError:  # of scores that are not finite
+                self._refuse_diverged(batches)
+                raise
+            self._refuse_diverged(batches)
+            names = parts[0]
+            terms = {k: float(torch.stack([of[k] for of in parts]).double().mean()) for k in names}
             record = {"objective": sum(terms.values()), **terms, "learning_rate": rate}
             if judge is not None:
-                record["held_out"] = judge(self.scores())
+                record["held_out"] = judge(self.scores()[0])
         self.history.append(record)
         if judge is None or record["held_out"] < self.best_value:
             self.best_epoch, self.best_value = epoch + 1, record.get("held_out", math.inf)
-            self.best_state = nets.state_arrays(self.networks)
+            self.best_state = {k: of.clone() for k, of in self.networks.state_dict().items()}
 
-    def _step(self, batch: list[Rows]) -> dict[str, Tensor]:
-        amp = self.options.amp and self.device.type == "cuda"
+    def _places(self, batches: list[list[Rows]]) -> Iterator[Tensor]:
+        """Rows in their views and stacked rows, (2, n_networks, n_rows), of each batch."""
+        found = []
+        for batch in batches:
+            stacked = [
+                np.where(rows < 0, self.n_rows, first + rows)
+                for first, rows in zip(self._first[:-1], batch, strict=True)
+            ]
+            of_views = [rows.clip(0) for rows in batch]
+            found.append(np.stack([np.hstack(of_views), np.hstack(stacked)]))
+        # Moved at once: the device would have to be waited for in each step.
+        flat = torch.from_numpy(np.concatenate([of.ravel() for of in found])).to(self.device)
+        for of, places in zip(found, flat.split([of.size for of in found]), strict=True):
+            yield places.view(of.shape)
+
+    def _step(self, batch: list[Rows], places: Tensor) -> dict[str, Tensor]:
+        """Terms of the loss of the first network on a batch, before one step of all networks."""
+        amp, widths = self.options.amp and self.device.type == "cuda", [b.shape[1] for b in batch]
+        given = enumerate(zip(batch, places[0].split(widths, dim=1), strict=True))
         with torch.autocast("cuda", torch.bfloat16, enabled=amp):
-            A = torch.cat([self._score(v, rows) for v, rows in enumerate(batch) if len(rows)])
-        Y = torch.cat([Y[rows] for Y, rows in zip(self._truth, batch, strict=True)])
-        if not bool((A.abs() < LARGEST_SCORE).all()):  # false for NaN, too
-            self._refuse(batch, A.detach().cpu().numpy())
-        label_shares = (Y > 0).sum(dim=0) / self._n_positive.clamp(min=1)
+            scores = [self._score(v, *rows) for v, rows in given if self._takes(v, widths[v])]
+        stacked, A = places[1], torch.cat(scores, dim=1)
+        # Looked at after the epoch: the device would have to be waited for in each step.
+        self._largest.append(A.detach().abs().amax(dim=2))
+        pads = stacked == self.n_rows
+        A = A.masked_fill(pads.unsqueeze(2), 0)
+        Y = torch.stack([Y[rows] for Y, rows in zip(self._truth, stacked, strict=True)])
+        label_shares = (Y > 0).sum(dim=1) / self._n_positive.clamp(min=1)
         # Labels have been checked, and with rows that were added for their labels a batch may
         # have more than all rows.
-        parts = self.loss._terms(A, Y, len(A) / self.n_rows, label_shares)
+        parts = self.loss._terms(A, Y, (~pads).sum(dim=1) / self.n_rows, label_shares)
         self.optimizer.zero_grad()
         # Per row, so that gradients of small and large problems have the same scale.
         (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
         self.optimizer.step()
-        return parts
+        return {name: of[0].detach() for name, of in parts.items()}
 
-    def _score(self, v: int, rows: Rows) -> Tensor:
+    def _takes(self, v: int, n_rows: int) -> bool:
+        """Whether a view has a part in a batch; that its networks draw the same numbers, always."""
+        return n_rows > 0 or not nets.is_own(self.networks[v])
+
+    def _score(self, v: int, rows: Rows, places: Tensor) -> Tensor:
+        network, X = self.networks[v], self._rows[v]
         # Batch normalisation fails, for example, if a view has only one row.
-        with nets.named_failures(self.views[v], f"in training on {len(rows)} of its rows"):
-            X = self._rows[v][rows]
-            X = X if isinstance(X, Tensor) else as_tensor(X, self.device)
-            scores = self.networks[v](X).float()
-            if scores.shape != (len(rows), self._truth[v].shape[1]):
-                raise ValueError(f"it should return as many, the scores are {tuple(scores.shape)}.")
+        with nets.named_failures(self.views[v], f"in training on {rows.shape[1]} of its rows"):
+            if not isinstance(X, Tensor):
+                X = as_tensor(X[rows.clip(0).ravel()], self.device).view(*rows.shape, -1)
+            else:
+                X = X[places]
+            scores = network(X[0] if nets.is_own(network) else X).float()
+            if scores.shape != (*rows.shape, self._truth.shape[2]):
+                shape = tuple(scores.shape[1:])
+                raise ValueError(f"it should return as many, the scores are {shape}.")
         return scores
 
-    def _refuse(self, batch: list[Rows], A: Matrix) -> None:
-        """Raise an error for the first of the stacked scores of a batch that cannot be used."""
-        i, k = first_cell(~(np.abs(A) < LARGEST_SCORE)) or (0, 0)
-        rows = [nets.row_of_view(self.views[v], row) for v, of in enumerate(batch) for row in of]
-        raise FloatingPointError(
-            f"training diverged in epoch {len(self.history) + 1}: {rows[i]}, has a score of "
-            f"{A[i, k]:g}, where {LARGEST_SCORE:g} is the most; lower learning_rate, or scale the "
-            "features. Your own encoder must return finite numbers."
-        )
+    def _refuse_diverged(self, batches: list[list[Rows]]) -> None:
+        """Raise an error for the first row of an epoch whose scores cannot be used."""
+        seen = [largest.cpu().numpy() for largest in self._largest]
+        for batch, largest in zip(batches, seen, strict=False):
+            cell = first_cell(~(largest < LARGEST_SCORE))  # true for NaN, too
+            if cell is None:
+                continue
+            parts = [(view, rows[cell[0]]) for view, rows in zip(self.views, batch, strict=True)]
+            rows = [nets.row_of_view(view, max(row, 0)) for view, of in parts for row in of]
+            raise FloatingPointError(
+                f"training diverged in epoch {len(self.history) + 1}: {rows[cell[1]]}, has a "
+                f"score of {largest[cell]:g}, where {LARGEST_SCORE:g} is the most; lower "
+                "learning_rate, or scale the features. Your own encoder must return finite numbers."
+            )
 
     def _learning_rate(self, step: int) -> float:
         progress = (step + 1) / (self.n_batches * self.max_epochs)
@@ -244,7 +307,8 @@ class Trainer:
         """Everything that a resumed training needs, after at least one epoch."""
         columns = {name: np.array([r[name] for r in self.history]) for name in self.history[0]}
         parts = {"history": columns, "network": nets.state_arrays(self.networks)}
-        parts |= {"best": self.best_state, "epoch": {"best": np.array(self.best_epoch)}}
+        parts |= {"best": {name: of.cpu().numpy() for name, of in self.best_state.items()}}
+        parts |= {"epoch": {"best": np.array(self.best_epoch)}}
         for i, moments in self.optimizer.state_dict()["state"].items():
             parts[str(i)] = {name: t.cpu().numpy() for name, t in moments.items()}
         return {f"{part} {name}": a for part, arrays in parts.items() for name, a in arrays.items()}
@@ -259,7 +323,9 @@ class Trainer:
         self.history = [dict(zip(history, values, strict=True)) for values in columns]
         self.best_value = self.history[self.best_epoch - 1].get("held_out", math.inf)
         nets.load_arrays(self.networks, parts.pop("network"))
-        self.best_state, state = parts.pop("best"), self.optimizer.state_dict()
+        best = parts.pop("best")
+        self.best_state = {k: torch.tensor(a, device=self.device) for k, a in best.items()}
+        state = self.optimizer.state_dict()
         for i, moments in parts.items():
             state["state"][int(i)] = {name: torch.tensor(a) for name, a in moments.items()}
         self.optimizer.load_state_dict(state)
@@ -300,62 +366,94 @@ def loss_of_hidden(problem: Problem, hidden: Mask, loss: NAIM3LLoss) -> Callable
     return lambda scores: float(loss._data_term(torch.from_numpy(scores), truth)) / n_hidden
 
 
+def count_together(
+    networks: Collection[ViewNetwork], problem: Problem, options: Training, device: torch.device
+) -> int:
+    """Number of networks that are trained together, so that memory holds their arrays.
+
+    One if the user has own encoders: a stack has one tensor for the weights of all its networks,
+    which only the layers of this package can use.
+    """
+    if any(nets.is_own(network) for network in networks):
+        return 1
+    free = free_memory(device) or physical_memory() or math.inf
+    weights = [weight for of in networks for weight in of.parameters()]
+    # Of each unit there is a bias, and with a layer norm two more vectors.
+    width = sum(weight.numel() for weight in weights if weight.ndim == 1)
+    in_batch = min(options.batch_size * len(problem.X), problem.n_rows)
+    # Gradients, moments, the best weights, and outputs of layers and their gradients.
+    numbers = 6 * sum(map(torch.numel, weights)) + 4 * max(in_batch, ROWS_AT_ONCE) * width
+    # Labels, scores in float64, and blocks of positive rows with their decompositions.
+    numbers += 8 * (problem.n_rows + problem.n_positives) * problem.n_labels
+    return max(1, int(MEMORY_SHARE * free / (4 * numbers)))
+
+
 def count_batches(n_rows: Sequence[int], batch_size: int, least: Sequence[int]) -> int:
     """Number of batches of the longest view, in all of which some view has its ``least`` rows."""
     most = max(n // few for n, few in zip(n_rows, least, strict=True))
     return max(1, min(-(-max(n_rows) // batch_size), most))
 
 
-def deal_batches(
-    positives: Sequence[Mask], n_batches: int, rng: np.random.Generator, least: Sequence[int]
-) -> list[list[Rows]]:
-    """Rows of each view in each batch of one epoch, given masks of observed positives.
+class Batches:
+    """Batches of the rows of all views, in each of which every label has a row.
 
     Every row is in one batch. Rows with the same rarest label are distributed in turn, so that
     labels are spread evenly. If a label has no row of any view in a batch, one of its rows is drawn
     at random and added. A batch has no or at least ``least`` rows of a view, if the view has that
     many: it may be left out of some batches, and a row that is added brings others with it.
+
+    ``positives`` are masks of the observed positives of each view, (n_rows_v, n_labels).
     """
-    counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
-    dealt = [
-        _deal(mask, counts, n_batches, few, rng) for mask, few in zip(positives, least, strict=True)
-    ]
-    batches = [[rows[b] for rows in dealt] for b in range(n_batches)]
-    if n_batches > 1:
-        _fill_up(batches, positives, counts, rng)
-        for batch in batches:
-            for v, few in enumerate(least):
+
+    def __init__(self, positives: Sequence[Mask], n_batches: int, least: Sequence[int]) -> None:
+        self.positives, self.n_batches, self.least = positives, n_batches, least
+        self.counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
+        # Position of each label from rare to common; rows without a positive come last.
+        rank, last = np.argsort(np.argsort(self.counts, kind="stable")), len(self.counts)
+        of_rows = [np.where(mask, rank, last).min(axis=1, initial=last) for mask in positives]
+        self.rarest = of_rows
+        # Stacked rows of the positives, label by label.
+        self.first = np.cumsum([0, *(len(mask) for mask in positives)])
+        self.rows = np.nonzero(np.concatenate(positives).T)[1]
+        self.starts = np.cumsum(self.counts) - self.counts
+
+    def deal(self, rng: np.random.Generator) -> list[list[Rows]]:
+        """Rows of each view in each batch of one epoch."""
+        given = zip(self.rarest, self.least, strict=True)
+        dealt = [_deal(rarest, self.n_batches, few, rng) for rarest, few in given]
+        batches = [[rows[b] for rows in dealt] for b in range(self.n_batches)]
+        for batch in batches if self.n_batches > 1 else []:
+            self._fill_up(batch, rng)
+        for batch in batches if self.n_batches > 1 else []:
+            for v, few in enumerate(self.least):
                 if 0 < len(batch[v]) < few:
-                    others = np.setdiff1d(np.arange(len(positives[v])), batch[v])
+                    others = np.setdiff1d(np.arange(len(self.positives[v])), batch[v])
                     n_more = min(few - len(batch[v]), len(others))
                     batch[v] = np.append(batch[v], rng.choice(others, n_more, replace=False))
-    return batches
+        return batches
+
+    def _fill_up(self, batch: list[Rows], rng: np.random.Generator) -> None:
+        """Add a row of each missing label to a batch, in place."""
+        pairs = zip(self.positives, batch, strict=True)
+        present = np.any([mask[rows].any(axis=0) for mask, rows in pairs], axis=0)
+        missing = np.flatnonzero((self.counts > 0) & ~present)
+        rows = self.rows[self.starts[missing] + rng.integers(0, self.counts[missing])]
+        for v, (start, end) in enumerate(pairwise(self.first)):
+            batch[v] = np.append(batch[v], rows[(start <= rows) & (rows < end)] - start)
 
 
-def _deal(
-    mask: Mask, counts: NDArray, n_batches: int, least: int, rng: np.random.Generator
-) -> list[Rows]:
+def _deal(rarest: Rows, n_batches: int, least: int, rng: np.random.Generator) -> list[Rows]:
     """Rows of one view by batch; each row occurs once."""
-    # Position of each label from rare to common; rows without a positive come last.
-    rank, n_labels = np.argsort(np.argsort(counts, kind="stable")), len(counts)
-    rarest = np.where(mask, rank, n_labels).min(axis=1, initial=n_labels)
-    shuffled = rng.permutation(len(mask))
+    shuffled = rng.permutation(len(rarest))
     order = shuffled[np.argsort(rarest[shuffled], kind="stable")]
     n_own = max(1, min(n_batches, len(order) // least))  # batches that get rows of this view
     batch_of = rng.permutation(n_batches)[np.arange(len(order)) % n_own]
     return [rng.permutation(order[batch_of == b]) for b in range(n_batches)]
 
 
-def _fill_up(
-    batches: list[list[Rows]], positives: Sequence[Mask], counts: NDArray, rng: np.random.Generator
-) -> None:
-    """Add a row of each missing label to each batch, in place."""
-    first = np.cumsum([0, *(len(mask) for mask in positives)])
-    stacked = np.concatenate(positives)
-    for batch in batches:
-        taken = [mask[rows].any(axis=0) for mask, rows in zip(positives, batch, strict=True)]
-        present = np.any(taken, axis=0)
-        for label in np.flatnonzero((counts > 0) & ~present):
-            row = rng.choice(np.flatnonzero(stacked[:, label]))
-            view = int(np.searchsorted(first, row, side="right")) - 1
-            batch[view] = np.append(batch[view], row - first[view])
+def _padded(*rows: Rows) -> Rows:
+    """Rows of several networks, (n_networks, n_rows); -1 where one has fewer than others."""
+    found = np.full((len(rows), max(map(len, rows))), -1)
+    for line, of_network in zip(found, rows, strict=True):
+        line[: len(of_network)] = of_network
+    return found
