@@ -30,7 +30,6 @@ from naim3l.estimators.linear import FACTOR
 from naim3l.files.checkpoint import Checkpoint, fingerprint
 from naim3l.files.stored import Plain
 from naim3l.input.batches import first_cell
-from naim3l.problem.feature_blocks import physical_memory
 from naim3l.problem.rows import Problem
 
 Rows = NDArray[np.intp]
@@ -41,8 +40,9 @@ WARM_UP = 0.1
 LEAST_STEPS, LEAST_EPOCHS = 50, 25
 # Number of parts of the known entries, of which some are held out: shares are accurate to 0.1 %.
 N_PARTS = 1000
-# Share of the free memory that networks which are trained together may take.
-MEMORY_SHARE = 0.25
+# Networks that are trained together may take this share of the free memory of a device. On a CPU
+# more than a cache holds is slower than one by one.
+MEMORY_SHARE, CACHE = 0.25, 2**28
 # Labels are 1 and -1; beyond this, squares of scores have no correct digits in float32.
 LARGEST_SCORE = 1e9
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -137,6 +137,9 @@ class Trainer:
         self.n_batches = count_batches(n_rows, options.batch_size, least)
         ends = self._first[1:-1]
         self._batches = [Batches(np.split(of[:-1] > 0, ends), self.n_batches, least) for of in Y]
+        # Rows without known labels have a part in norms, and in what the user's modules learn.
+        all_rows = loss._has_norms or any(map(nets.is_own, self.networks))
+        self._used = [np.split((of[:-1] != 0).any(axis=1) | all_rows, ends) for of in Y]
         for network, n in zip(self.networks, n_rows, strict=True):
             for module in network.modules():
                 if isinstance(module, Perturbation):
@@ -201,16 +204,22 @@ class Trainer:
         rngs = [np.random.default_rng([self.seed, epoch]) for _ in self._batches]
         seed, *_ = (int(rng.integers(2**63 - 1)) for rng in rngs)  # all are the same
         dealt = [of.deal(rng) for of, rng in zip(self._batches, rngs, strict=True)]
-        batches = [list(map(_padded, *of)) for of in zip(*dealt, strict=True)]
+        shares = np.array([[sum(map(len, rows)) / self.n_rows for rows in of] for of in dealt])
+        used = [
+            [[r[of[r]] for r, of in zip(rows, network, strict=True)] for rows in of_network]
+            for of_network, network in zip(dealt, self._used, strict=True)
+        ]
+        batches = [list(map(_padded, *of)) for of in zip(*used, strict=True)]
         parts, self._largest = list[dict[str, Tensor]](), list[Tensor]()
         with seeded(self.device, seed):
             self.networks.train()
             try:
-                for batch, places in zip(batches, self._places(batches), strict=True):
+                on_device = torch.from_numpy(shares.T.astype(np.float32)).to(self.device)
+                for of in zip(batches, self._places(batches), on_device, strict=True):
                     rate = self._learning_rate(epoch * self.n_batches + len(parts))
                     for group in self.optimizer.param_groups:
                         group["lr"] = rate
-                    parts.append(self._step(batch, places))
+                    parts.append(self._step(*of))
             except torch.linalg.LinAlgError:  # of scores that are not finite
                 self._refuse_diverged(batches)
                 raise
@@ -240,7 +249,7 @@ class Trainer:
         for of, places in zip(found, flat.split([of.size for of in found]), strict=True):
             yield places.view(of.shape)
 
-    def _step(self, batch: list[Rows], places: Tensor) -> dict[str, Tensor]:
+    def _step(self, batch: list[Rows], places: Tensor, shares: Tensor) -> dict[str, Tensor]:
         """Terms of the loss of the first network on a batch, before one step of all networks."""
         amp, widths = self.options.amp and self.device.type == "cuda", [b.shape[1] for b in batch]
         given = enumerate(zip(batch, places[0].split(widths, dim=1), strict=True))
@@ -249,13 +258,12 @@ class Trainer:
         stacked, A = places[1], torch.cat(scores, dim=1)
         # Looked at after the epoch: the device would have to be waited for in each step.
         self._largest.append(A.detach().abs().amax(dim=2))
-        pads = stacked == self.n_rows
-        A = A.masked_fill(pads.unsqueeze(2), 0)
+        A = A.masked_fill((stacked == self.n_rows).unsqueeze(2), 0)
         Y = torch.stack([Y[rows] for Y, rows in zip(self._truth, stacked, strict=True)])
         label_shares = (Y > 0).sum(dim=1) / self._n_positive.clamp(min=1)
         # Labels have been checked, and with rows that were added for their labels a batch may
         # have more than all rows.
-        parts = self.loss._terms(A, Y, (~pads).sum(dim=1) / self.n_rows, label_shares)
+        parts = self.loss._terms(A, Y, shares, label_shares)
         self.optimizer.zero_grad()
         # Per row, so that gradients of small and large problems have the same scale.
         (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
@@ -376,7 +384,7 @@ def count_together(
     """
     if any(nets.is_own(network) for network in networks):
         return 1
-    free = free_memory(device) or physical_memory() or math.inf
+    free = free_memory(device) or CACHE
     weights = [weight for of in networks for weight in of.parameters()]
     # Of each unit there is a bias, and with a layer norm two more vectors.
     width = sum(weight.numel() for weight in weights if weight.ndim == 1)
