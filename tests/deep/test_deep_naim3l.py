@@ -133,8 +133,8 @@ class TestFit:
     ):
         options = QUICK | {"training": replace(TRAINING, validation=validation), "decide": "f1"}
         found = []
-        for share in (training.MEMORY_SHARE, 1e-5, 0.0):
-            monkeypatch.setattr(training, "MEMORY_SHARE", share)
+        for n_bytes in (training.CPU_BYTES, 3e5, 0):  # for six, some, and one at a time
+            monkeypatch.setattr(training, "CPU_BYTES", n_bytes)
             found.append(DeepNAIM3L(**options).fit(*apart))
         for model in found[1:]:
             assert model.best_epoch_ == found[0].best_epoch_

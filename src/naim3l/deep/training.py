@@ -40,9 +40,9 @@ WARM_UP = 0.1
 LEAST_STEPS, LEAST_EPOCHS = 50, 25
 # Number of parts of the known entries, of which some are held out: shares are accurate to 0.1 %.
 N_PARTS = 1000
-# Networks that are trained together may take this share of the free memory of a device. On a CPU
-# more than a cache holds is slower than one by one.
-MEMORY_SHARE, CACHE = 0.25, 2**28
+# Networks that are trained together may take this share of the free memory of a device, or these
+# bytes on a CPU: there, large ones are as fast one by one, as products of matrices take the time.
+DEVICE_SHARE, CPU_BYTES = 0.25, 2**30
 # Labels are 1 and -1; beyond this, squares of scores have no correct digits in float32.
 LARGEST_SCORE = 1e9
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -384,16 +384,17 @@ def count_together(
     """
     if any(nets.is_own(network) for network in networks):
         return 1
-    free = free_memory(device) or CACHE
     weights = [weight for of in networks for weight in of.parameters()]
+    longest = max(X.shape[0] for X in problem.X)
     # Of each unit there is a bias, and with a layer norm two more vectors.
     width = sum(weight.numel() for weight in weights if weight.ndim == 1)
-    in_batch = min(options.batch_size * len(problem.X), problem.n_rows)
-    # Gradients, moments, the best weights, and outputs of layers and their gradients.
-    numbers = 6 * sum(map(torch.numel, weights)) + 4 * max(in_batch, ROWS_AT_ONCE) * width
-    # Labels, scores in float64, and blocks of positive rows with their decompositions.
+    # Gradients, moments and best weights; outputs of layers; labels, scores, blocks of positives.
+    numbers = 6 * sum(weight.numel() for weight in weights)
+    numbers += (4 * min(options.batch_size, longest) + min(ROWS_AT_ONCE, longest)) * width
     numbers += 8 * (problem.n_rows + problem.n_positives) * problem.n_labels
-    return max(1, int(MEMORY_SHARE * free / (4 * numbers)))
+    free = free_memory(device)
+    most = CPU_BYTES if free is None else DEVICE_SHARE * free
+    return max(1, int(most / (4 * numbers)))
 
 
 def count_batches(n_rows: Sequence[int], batch_size: int, least: Sequence[int]) -> int:
