@@ -102,7 +102,7 @@ def bias_table(case, scores, sizes, repeats):
             rng = np.random.default_rng(0)
             batches = Batches(positives, n_batches, [1] * len(n_rows))
             for _ in range(repeats):
-                for batch in batches.deal(rng):
+                for batch in batches.deal(rng)[0]:
                     chosen = np.concatenate([first[v] + part for v, part in enumerate(batch)])
                     shares = (Y[chosen] > 0).sum(dim=0) / counts
                     parts = loss.parts(

@@ -7,7 +7,7 @@ from scipy import sparse
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l.deep import NAIM3LLoss, Network, Training  # noqa: E402
-from naim3l.deep.networks import make_networks, state_arrays, unstack_networks  # noqa: E402
+from naim3l.deep.networks import make_networks, state_arrays, with_weights  # noqa: E402
 from naim3l.deep.training import (  # noqa: E402
     LEAST_EPOCHS,
     LEAST_STEPS,
@@ -37,7 +37,7 @@ class TestBatches:
 
     @pytest.mark.parametrize("n_batches", [1, 2, 5, 10, 60])
     def test_every_label_is_in_every_batch_and_every_row_in_one(self, positives, n_batches, rng):
-        batches = Batches(positives, n_batches, [1, 1]).deal(rng)
+        batches, _ = Batches(positives, n_batches, [1, 1]).deal(rng)
         assert len(batches) == n_batches
         learnable = np.any([mask.any(axis=0) for mask in positives], axis=0)
         for batch in batches:
@@ -52,7 +52,7 @@ class TestBatches:
 
     def test_they_have_even_shares_of_rows_and_of_rare_labels(self, rng):
         masks = [rng.random((n, 5)) < [0.5, 0.3, 0.2, 0.1, 0.05] for n in (400, 200)]
-        batches = Batches(masks, 4, [1, 1]).deal(rng)
+        batches, _ = Batches(masks, 4, [1, 1]).deal(rng)
         for v, mask in enumerate(masks):
             sizes = [len(batch[v]) for batch in batches]
             rarest = [mask[batch[v], 4].sum() for batch in batches]
@@ -62,7 +62,7 @@ class TestBatches:
         for sizes, batch_size, n_batches in (((100, 30), 256, 1), ((80, 120), 40, 3)):
             assert count_batches(sizes, batch_size, [1, 1]) == n_batches
         masks = [np.ones((9, 2), dtype=bool), np.ones((2, 2), dtype=bool)]
-        sizes = [len(batch[1]) for batch in Batches(masks, 3, [1, 1]).deal(rng)]
+        sizes = [len(batch[1]) for batch in Batches(masks, 3, [1, 1]).deal(rng)[0]]
         assert sorted(sizes) == [0, 1, 1]
 
     @pytest.mark.parametrize("batch_size", [1, 2, 3, 10, 100])
@@ -70,7 +70,8 @@ class TestBatches:
         least, none = [1, 2], [np.zeros((9, 2), dtype=bool), np.zeros((4, 2), dtype=bool)]
         for masks in (positives, positives[::-1], [positives[1][:5], positives[1]], none):
             sizes = [len(mask) for mask in masks]
-            batches = Batches(masks, count_batches(sizes, batch_size, least), least).deal(rng)
+            n_batches = count_batches(sizes, batch_size, least)
+            batches, _ = Batches(masks, n_batches, least).deal(rng)
             for batch in batches:
                 assert sum(map(len, batch)) > 0 and len(batch[1]) != 1
             for v, mask in enumerate(masks):
@@ -175,7 +176,7 @@ class TestTogether:
             alone.run()
             np.testing.assert_allclose(scores[i], alone.scores()[0], rtol=1e-3, atol=1e-4)
             one, other = (
-                state_arrays(unstack_networks(of.networks, position))
+                state_arrays(with_weights(of.networks, lambda weight, i=position: weight[i]))
                 for of, position in ((together, i), (alone, 0))
             )
             for name, array in one.items():
@@ -305,7 +306,7 @@ class TestTrainer:
     def test_batch_may_have_more_rows_than_there_are(self):
         # One row is positive in many labels, and comes back for each of them.
         X, Y = np.eye(4), np.where(np.arange(4)[:, None] == 0, 1, -np.ones((4, 12)))
-        dealt = Batches([Y > 0], 2, [1]).deal(np.random.default_rng(0))
+        dealt, _ = Batches([Y > 0], 2, [1]).deal(np.random.default_rng(0))
         assert max(len(batch[0]) for batch in dealt) > 4
         with seeded(CPU, seed=0):
             networks = make_networks(None, {"a": X}, 12, Network(()))

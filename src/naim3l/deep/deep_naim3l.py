@@ -213,14 +213,14 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         scores = list[Matrix]()
         for stack in stacks:
             trainer = self._trainer(problem, start, stack, seed)
-            try:
-                last = None if not scores else self.best_epoch_
-                self._train(trainer, None if scores else judge, kept, last)
-            except KeyboardInterrupt:
-                if not scores:
+            if scores:
+                self._train(trainer, None, kept, self.best_epoch_)
+            else:
+                try:
+                    self._train(trainer, judge, kept)
+                except KeyboardInterrupt:
                     self._keep_networks(trainer)
-                raise
-            if not scores:
+                    raise
                 self._keep_networks(trainer)
             scores += list(trainer.scores())
         if folds is not None:
@@ -228,14 +228,10 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         self._checkpoint = kept
         return self
 
-    def _train(self, trainer: Trainer, judge: Any, kept: Any, last_epoch: int | None) -> None:
-        n_epochs = last_epoch or trainer.max_epochs
-        with progress_bar("fit", n_epochs, shown=self.verbose > 0) as advance:
-
-            def show(record: Mapping[str, float]) -> None:
-                advance(f"objective {record['objective']:.6g}")
-
-            trainer.run(judge, kept, show, last_epoch=last_epoch)
+    def _train(self, trainer: Trainer, judge: Any, kept: Any, last: int | None = None) -> None:
+        with progress_bar("fit", last or trainer.max_epochs, shown=self.verbose > 0) as advance:
+            show = lambda record: advance(f"objective {record['objective']:.6g}")  # noqa: E731
+            trainer.run(judge, kept, show, last_epoch=last)
 
     @cached_property
     def networks_(self) -> dict[str, ViewNetwork]:
@@ -278,7 +274,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def _keep_networks(self, trainer: Trainer) -> None:
         if not trainer.history:  # interrupted in the first epoch
             return
-        networks = nets.unstack_networks(trainer.networks, 0)
+        networks = nets.with_weights(trainer.networks, lambda weight: weight[0].contiguous())
         self.networks_ = dict(zip(self.views_, networks, strict=True))
         self.network_ = self._options[0]
         made = self.networks_.items()

@@ -90,11 +90,6 @@ class NAIM3LLoss(nn.Module):
         given = {name: getattr(self, name) for name in LOSS_OPTIONS}
         validate_parameter_constraints(LOSS_OPTIONS, given, caller_name="NAIM3LLoss")
 
-    @property
-    def _has_norms(self) -> bool:
-        """Whether there are other terms than the sum over entries."""
-        return self.lam > 0 and any(VARIANTS[self.variant])
-
     def forward(
         self, scores: PerView, labels: PerView, *, share: float = 1.0, label_shares: Any = None
     ) -> Tensor:

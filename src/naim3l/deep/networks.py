@@ -98,8 +98,7 @@ class Linear(nn.Linear):
     """A linear layer, of one network or of a stack, whose weights have a leading axis."""
 
     def forward(self, rows: Tensor) -> Tensor:
-        # Those of a stack are transposed, as their gradients are: else these would be copied.
-        product = rows @ (self.weight.mT if self.weight.ndim == 2 else self.weight)
+        product = rows @ self.weight.mT
         return product if self.bias is None else product + self.bias.unsqueeze(-2)
 
 
@@ -112,10 +111,9 @@ class LayerNorm(nn.LayerNorm):
 
 
 class Perturbation(nn.Module):
-    """Dropout, or noise, in training.
+    """Dropout or noise in training, with the same random numbers for all networks of a stack.
 
-    Row i of a batch gets the random numbers of row i modulo ``n_drawn``, by default the number of
-    rows. All networks of a stack get the same ones, whatever the rows of the others are.
+    Row i of a batch gets those of row i modulo ``n_drawn``, by default the number of rows.
     """
 
     n_drawn: int | None = None
@@ -128,18 +126,15 @@ class Perturbation(nn.Module):
         if not self.training or self.dropout == self.noise == 0:
             return rows
         n_rows, width = rows.shape[-2:]
-        n_drawn = self.n_drawn or n_rows
+        repeated = torch.arange(n_rows, device=rows.device) % (self.n_drawn or n_rows)
         if self.noise > 0:
-            drawn = rows.new_empty(n_drawn, width).normal_(0, self.noise)
-        else:
-            # Numbers of 16 bits, four from one draw: one for each unit takes ten times as long.
-            bits = torch.empty(n_drawn, -(-width // 4), dtype=torch.int64, device=rows.device)
-            numbers = bits.random_(-(2**63), None).view(torch.int16)[:, :width]
-            n_kept = max(1, round((1 - self.dropout) * 2**16))
-            drawn = (numbers < n_kept - 2**15).to(rows.dtype) * (2**16 / n_kept)
-        if n_rows > n_drawn:
-            drawn = drawn.repeat(-(-n_rows // n_drawn), 1)
-        return rows + drawn[:n_rows] if self.noise > 0 else rows * drawn[:n_rows]
+            noise = rows.new_empty(self.n_drawn or n_rows, width).normal_(0, self.noise)
+            return rows + noise[repeated]
+        # Four numbers of 16 bits from one draw: a draw for each unit takes ten times as long.
+        draws = repeated.new_empty(self.n_drawn or n_rows, -(-width // 4)).random_(-(2**63), None)
+        n_kept = max(1, round((1 - self.dropout) * 2**16))
+        kept = draws.view(torch.int16)[:, :width] < n_kept - 2**15
+        return rows * (kept.to(rows.dtype) * (2**16 / n_kept))[repeated]
 
 
 class SkipEncoder(nn.Module):
@@ -184,7 +179,7 @@ class ViewNetwork(nn.Module):
     """Encoder, whose output has ``width`` columns, and output layer of a view.
 
     An output layer that views share is that of the last columns, and their own, of the others.
-    A stack of several networks, see `stack_networks`, has scores (n_networks, n_rows, n_labels), of
+    A stack of several networks, see `Trainer`, has scores (n_networks, n_rows, n_labels), of
     rows (n_networks, n_rows, n_features), or of the same rows (n_rows, n_features) for all.
     """
 
@@ -252,34 +247,12 @@ def is_own(network: ViewNetwork) -> bool:
     return not isinstance(network.encoder, SkipEncoder)
 
 
-def stack_networks(networks: Any, n_networks: int) -> Any:
-    """Copy of a list of networks by view, whose weights have a leading axis with equal entries.
-
-    Encoders of the user remain as they are, so that a stack with some is one of one network.
-    """
-
-    def stack(weight: Tensor) -> Tensor:
-        one = weight.mT if weight.ndim == 2 else weight
-        return one.expand(n_networks, *one.shape)
-
-    return _with_weights(networks, stack)
-
-
-def unstack_networks(networks: Any, position: int) -> Any:
-    """Copy of one list of networks by view of a stack."""
-
-    def unstack(weight: Tensor) -> Tensor:
-        return weight[position].mT if weight.ndim == 3 else weight[position]
-
-    return _with_weights(networks, unstack)
-
-
-def _with_weights(networks: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def with_weights(networks: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Copy of networks whose weights are changed, except those of the user's encoders."""
     own = {id(w) for of in networks if is_own(of) for w in of.encoder.parameters()}
     weights = [weight for weight in networks.parameters() if id(weight) not in own]
-    like: Any = {"memory_format": torch.contiguous_format}
     # Copies take what is in the memo for the original; views share their output layer there, too.
-    memo = {id(w): nn.Parameter(change(w.data).clone(**like)) for w in weights}
+    memo = {id(w): nn.Parameter(change(w.data).clone()) for w in weights}
     return copy.deepcopy(networks, memo)
 
 

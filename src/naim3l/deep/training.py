@@ -122,40 +122,38 @@ class Trainer:
     ) -> None:
         self.views, self.features = list(features), list(features.values())
         self.loss, self.options, self.seed, self.device = loss, options, seed, device
-        by_view = nn.ModuleList(networks[view] for view in features)
-        self.networks = nets.stack_networks(by_view, len(labels)).to(device)
+        one, n = nn.ModuleList(networks[view] for view in features), len(labels)
+        # Matrices are transposed in memory, as their gradients are, which otherwise are copied.
+        self.networks = nets.with_weights(
+            one, lambda w: torch.stack([w.mT] * n).mT if w.ndim == 2 else torch.stack([w] * n)
+        ).to(device)
         # Dense rows are on the device; sparse ones are converted batch by batch.
         self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
         n_rows = [X.shape[0] for X in self.features]
-        self._first, self.n_rows = np.cumsum([0, *n_rows]), sum(n_rows)
-        # The last row of each network pads batches: none of its labels is known.
-        Y = np.stack([np.vstack([Y, np.zeros_like(Y[:1])]) for Y in labels])
-        self._truth = as_tensor(np.where(Y == 0, np.nan, Y > 0), device)
-        self._n_positive = torch.from_numpy((Y > 0).sum(axis=1)).to(device)
-        # The user's modules may normalise over rows, which needs at least two.
-        least = [2 if nets.is_own(network) else 1 for network in self.networks]
-        self.n_batches = count_batches(n_rows, options.batch_size, least)
-        ends = self._first[1:-1]
-        self._batches = [Batches(np.split(of[:-1] > 0, ends), self.n_batches, least) for of in Y]
-        # Rows without known labels have a part in norms, and in what the user's modules learn.
-        all_rows = loss._has_norms or any(map(nets.is_own, self.networks))
-        self._used = [np.split((of[:-1] != 0).any(axis=1) | all_rows, ends) for of in Y]
-        for network, n in zip(self.networks, n_rows, strict=True):
+        self.n_rows, tables = sum(n_rows), [np.split(Y, np.cumsum(n_rows)[:-1]) for Y in labels]
+        truth = as_tensor(np.stack([np.where(Y == 0, np.nan, Y > 0) for Y in labels]), device)
+        self._truth, self._n_positive = truth.split(n_rows, dim=1), (truth > 0).sum(dim=1)
+        self._each = torch.arange(n, device=device)[:, None]
+        # The user's modules may normalise over rows, which needs at least two, and learn from all.
+        own = [nets.is_own(network) for network in self.networks]
+        self._least, whole = [1 + of for of in own], any(own) or loss.lam > 0
+        self.n_batches = m = count_batches(n_rows, options.batch_size, self._least)
+        self._batches = [Batches(of, m, self._least, whole=whole) for of in tables]
+        for network, rows in zip(self.networks, n_rows, strict=True):
             for module in network.modules():
                 if isinstance(module, Perturbation):
-                    module.n_drawn = max(1, -(-n // self.n_batches))
+                    module.n_drawn = max(1, -(-rows // m))
         enough = max(LEAST_EPOCHS, -(-LEAST_STEPS // self.n_batches))
         self.max_epochs = enough if isinstance(options.max_epochs, str) else options.max_epochs
-        decay, bare = list[nn.Parameter](), list[nn.Parameter]()
+        matrices = {name for name, weight in one.named_parameters() if weight.ndim > 1}
+        groups: list[dict[str, Any]] = [{"params": []}, {"params": [], "weight_decay": 0.0}]
         for name, weight in self.networks.named_parameters():
             if weight.requires_grad:
-                (decay if by_view.get_parameter(name).ndim > 1 else bare).append(weight)
-        groups = [
-            {"params": decay, "weight_decay": options.weight_decay},
-            {"params": bare, "weight_decay": 0.0},
-        ]
+                groups[name not in matrices]["params"].append(weight)
         fused = device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, fused=fused)
+        self.optimizer = torch.optim.AdamW(
+            groups, options.learning_rate, weight_decay=options.weight_decay, fused=fused
+        )
         self.history: list[dict[str, float]] = []
         self.best_epoch, self.best_value = 0, math.inf
         self.best_state: dict[str, Tensor] = {}
@@ -173,9 +171,10 @@ class Trainer:
         The best epoch, of which networks get the weights, is that with the smallest ``judge`` of
         the scores of the first. ``last_epoch`` ends early, with the learning rates of all epochs.
         """
-        section = "" if checkpoint is None else fingerprint([self._truth.cpu().numpy()], {})
-        if checkpoint is not None and (arrays := checkpoint.get(section)) is not None:
-            self._resume(arrays)
+        if checkpoint is not None:
+            section = fingerprint([Y.cpu().numpy() for Y in self._truth], {})
+            if (arrays := checkpoint.get(section)) is not None:
+                self._resume(arrays)
         n_epochs = last_epoch or self.max_epochs
         try:
             # Without a judge the last epoch is the best one.
@@ -204,22 +203,23 @@ class Trainer:
         rngs = [np.random.default_rng([self.seed, epoch]) for _ in self._batches]
         seed, *_ = (int(rng.integers(2**63 - 1)) for rng in rngs)  # all are the same
         dealt = [of.deal(rng) for of, rng in zip(self._batches, rngs, strict=True)]
-        shares = np.array([[sum(map(len, rows)) / self.n_rows for rows in of] for of in dealt])
-        used = [
-            [[r[of[r]] for r, of in zip(rows, network, strict=True)] for rows in of_network]
-            for of_network, network in zip(dealt, self._used, strict=True)
-        ]
-        batches = [list(map(_padded, *of)) for of in zip(*used, strict=True)]
+        of_steps = zip(*(of for of, _ in dealt), strict=True)
+        batches = [list(map(_padded, *of)) for of in of_steps]
+        n_used = np.transpose([n_rows for _, n_rows in dealt]).astype(np.float32)
+        # Moved at once, as the device has to be waited for.
+        shares = torch.from_numpy(n_used / self.n_rows).to(self.device)
+        flat = torch.from_numpy(np.concatenate([rows.ravel() for b in batches for rows in b]))
+        places = iter(flat.to(self.device).split([rows.size for b in batches for rows in b]))
         parts, self._largest = list[dict[str, Tensor]](), list[Tensor]()
         with seeded(self.device, seed):
             self.networks.train()
             try:
-                on_device = torch.from_numpy(shares.T.astype(np.float32)).to(self.device)
-                for of in zip(batches, self._places(batches), on_device, strict=True):
+                for batch, share in zip(batches, shares, strict=True):
                     rate = self._learning_rate(epoch * self.n_batches + len(parts))
                     for group in self.optimizer.param_groups:
                         group["lr"] = rate
-                    parts.append(self._step(*of))
+                    moved = [next(places).view(rows.shape) for rows in batch]
+                    parts.append(self._step(batch, moved, share))
             except torch.linalg.LinAlgError:  # of scores that are not finite
                 self._refuse_diverged(batches)
                 raise
@@ -234,74 +234,52 @@ class Trainer:
             self.best_epoch, self.best_value = epoch + 1, record.get("held_out", math.inf)
             self.best_state = {k: of.clone() for k, of in self.networks.state_dict().items()}
 
-    def _places(self, batches: list[list[Rows]]) -> Iterator[Tensor]:
-        """Rows in their views and stacked rows, (2, n_networks, n_rows), of each batch."""
-        found = []
-        for batch in batches:
-            stacked = [
-                np.where(rows < 0, self.n_rows, first + rows)
-                for first, rows in zip(self._first[:-1], batch, strict=True)
-            ]
-            of_views = [rows.clip(0) for rows in batch]
-            found.append(np.stack([np.hstack(of_views), np.hstack(stacked)]))
-        # Moved at once: the device would have to be waited for in each step.
-        flat = torch.from_numpy(np.concatenate([of.ravel() for of in found])).to(self.device)
-        for of, places in zip(found, flat.split([of.size for of in found]), strict=True):
-            yield places.view(of.shape)
-
-    def _step(self, batch: list[Rows], places: Tensor, shares: Tensor) -> dict[str, Tensor]:
+    def _step(self, batch: list[Rows], places: list[Tensor], share: Tensor) -> dict[str, Tensor]:
         """Terms of the loss of the first network on a batch, before one step of all networks."""
-        amp, widths = self.options.amp and self.device.type == "cuda", [b.shape[1] for b in batch]
-        given = enumerate(zip(batch, places[0].split(widths, dim=1), strict=True))
+        # Views of the default encoders draw random numbers even if they have no rows.
+        views = [v for v, rows in enumerate(batch) if rows.shape[1] >= self._least[v] - 1]
+        amp = self.options.amp and self.device.type == "cuda"
         with torch.autocast("cuda", torch.bfloat16, enabled=amp):
-            scores = [self._score(v, *rows) for v, rows in given if self._takes(v, widths[v])]
-        stacked, A = places[1], torch.cat(scores, dim=1)
-        # Looked at after the epoch: the device would have to be waited for in each step.
-        self._largest.append(A.detach().abs().amax(dim=2))
-        A = A.masked_fill((stacked == self.n_rows).unsqueeze(2), 0)
-        Y = torch.stack([Y[rows] for Y, rows in zip(self._truth, stacked, strict=True)])
+            A = torch.cat([self._score(v, batch[v], places[v]) for v in views], dim=1)
+        Y = torch.cat([self._truth[v][self._each, places[v]] for v in views], dim=1)
+        pads = (torch.cat([places[v] for v in views], dim=1) < 0).unsqueeze(2)
+        A, Y = A.masked_fill(pads, 0), Y.masked_fill(pads, torch.nan)
+        self._largest.append(A.detach().abs().amax(dim=2))  # read after the epoch, as reading waits
         label_shares = (Y > 0).sum(dim=1) / self._n_positive.clamp(min=1)
         # Labels have been checked, and with rows that were added for their labels a batch may
         # have more than all rows.
-        parts = self.loss._terms(A, Y, shares, label_shares)
+        parts = self.loss._terms(A, Y, share, label_shares)
         self.optimizer.zero_grad()
         # Per row, so that gradients of small and large problems have the same scale.
         (torch.stack(list(parts.values())).sum() / self.n_rows).backward()
         self.optimizer.step()
         return {name: of[0].detach() for name, of in parts.items()}
 
-    def _takes(self, v: int, n_rows: int) -> bool:
-        """Whether a view has a part in a batch; that its networks draw the same numbers, always."""
-        return n_rows > 0 or not nets.is_own(self.networks[v])
-
     def _score(self, v: int, rows: Rows, places: Tensor) -> Tensor:
-        network, X = self.networks[v], self._rows[v]
         # Batch normalisation fails, for example, if a view has only one row.
         with nets.named_failures(self.views[v], f"in training on {rows.shape[1]} of its rows"):
-            if not isinstance(X, Tensor):
-                X = as_tensor(X[rows.clip(0).ravel()], self.device).view(*rows.shape, -1)
-            else:
-                X = X[places]
-            scores = network(X[0] if nets.is_own(network) else X).float()
-            if scores.shape != (*rows.shape, self._truth.shape[2]):
-                shape = tuple(scores.shape[1:])
-                raise ValueError(f"it should return as many, the scores are {shape}.")
+            X = self._rows[v]
+            X = X[places] if isinstance(X, Tensor) else as_tensor(X[rows.ravel()], self.device)
+            shape = rows.shape[1:] if nets.is_own(self.networks[v]) else rows.shape
+            scores = self.networks[v](X.view(*shape, X.shape[-1])).float()
+            if scores.shape != (*rows.shape, self._n_positive.shape[1]):
+                found = tuple(scores.shape[1:])
+                raise ValueError(f"it should return as many, the scores are {found}.")
         return scores
 
     def _refuse_diverged(self, batches: list[list[Rows]]) -> None:
         """Raise an error for the first row of an epoch whose scores cannot be used."""
-        seen = [largest.cpu().numpy() for largest in self._largest]
-        for batch, largest in zip(batches, seen, strict=False):
-            cell = first_cell(~(largest < LARGEST_SCORE))  # true for NaN, too
-            if cell is None:
-                continue
-            parts = [(view, rows[cell[0]]) for view, rows in zip(self.views, batch, strict=True)]
-            rows = [nets.row_of_view(view, max(row, 0)) for view, of in parts for row in of]
-            raise FloatingPointError(
-                f"training diverged in epoch {len(self.history) + 1}: {rows[cell[1]]}, has a "
-                f"score of {largest[cell]:g}, where {LARGEST_SCORE:g} is the most; lower "
-                "learning_rate, or scale the features. Your own encoder must return finite numbers."
-            )
+        for batch, largest in zip(batches, self._largest, strict=False):
+            cell = first_cell(~(largest < LARGEST_SCORE).cpu().numpy())  # true for NaN, too
+            if cell is not None:
+                pairs = zip(self.views, batch, strict=True)
+                rows = [nets.row_of_view(view, row) for view, of in pairs for row in of[cell[0]]]
+                raise FloatingPointError(
+                    f"training diverged in epoch {len(self.history) + 1}: {rows[cell[1]]}, has a "
+                    f"score of {largest[cell]:g}, where {LARGEST_SCORE:g} is the most; lower "
+                    "learning_rate, or scale the features. Your own encoder must return finite "
+                    "numbers."
+                )
 
     def _learning_rate(self, step: int) -> float:
         progress = (step + 1) / (self.n_batches * self.max_epochs)
@@ -377,24 +355,19 @@ def loss_of_hidden(problem: Problem, hidden: Mask, loss: NAIM3LLoss) -> Callable
 def count_together(
     networks: Collection[ViewNetwork], problem: Problem, options: Training, device: torch.device
 ) -> int:
-    """Number of networks that are trained together, so that memory holds their arrays.
-
-    One if the user has own encoders: a stack has one tensor for the weights of all its networks,
-    which only the layers of this package can use.
-    """
-    if any(nets.is_own(network) for network in networks):
+    """Number of networks that memory holds in a stack; one if the user has encoders of his own."""
+    if any(map(nets.is_own, networks)):
         return 1
     weights = [weight for of in networks for weight in of.parameters()]
-    longest = max(X.shape[0] for X in problem.X)
-    # Of each unit there is a bias, and with a layer norm two more vectors.
-    width = sum(weight.numel() for weight in weights if weight.ndim == 1)
-    # Gradients, moments and best weights; outputs of layers; labels, scores, blocks of positives.
+    rows = max(X.shape[0] for X in problem.X)
+    # Gradients, moments and best weights; outputs of layers, in which each unit has a bias and two
+    # weights of a norm; labels, scores, and blocks of positives.
     numbers = 6 * sum(weight.numel() for weight in weights)
-    numbers += (4 * min(options.batch_size, longest) + min(ROWS_AT_ONCE, longest)) * width
+    width = sum(weight.numel() for weight in weights if weight.ndim == 1)
+    numbers += (4 * min(options.batch_size, rows) + min(ROWS_AT_ONCE, rows)) * width
     numbers += 8 * (problem.n_rows + problem.n_positives) * problem.n_labels
     free = free_memory(device)
-    most = CPU_BYTES if free is None else DEVICE_SHARE * free
-    return max(1, int(most / (4 * numbers)))
+    return max(1, int((CPU_BYTES if free is None else DEVICE_SHARE * free) / (4 * numbers)))
 
 
 def count_batches(n_rows: Sequence[int], batch_size: int, least: Sequence[int]) -> int:
@@ -411,42 +384,49 @@ class Batches:
     at random and added. A batch has no or at least ``least`` rows of a view, if the view has that
     many: it may be left out of some batches, and a row that is added brings others with it.
 
-    ``positives`` are masks of the observed positives of each view, (n_rows_v, n_labels).
+    Labels of each view, (n_rows_v, n_labels), are 1 = yes, -1 = no, 0 = unknown. Rows without any
+    known label are left out if they are not to be ``whole``.
     """
 
-    def __init__(self, positives: Sequence[Mask], n_batches: int, least: Sequence[int]) -> None:
-        self.positives, self.n_batches, self.least = positives, n_batches, least
-        self.counts = np.sum([mask.sum(axis=0) for mask in positives], axis=0)
+    def __init__(
+        self, labels: Sequence[NDArray], n_batches: int, least: Sequence[int], *, whole: bool = True
+    ) -> None:
+        self.n_batches, self.least = n_batches, least
+        self.positives = [Y > 0 for Y in labels]
+        self.used = [whole | (Y != 0).any(axis=1) for Y in labels]
+        self.counts = np.sum([mask.sum(axis=0) for mask in self.positives], axis=0)
         # Position of each label from rare to common; rows without a positive come last.
         rank, last = np.argsort(np.argsort(self.counts, kind="stable")), len(self.counts)
-        of_rows = [np.where(mask, rank, last).min(axis=1, initial=last) for mask in positives]
-        self.rarest = of_rows
+        of_rows = (np.where(mask, rank, last) for mask in self.positives)
+        self.rarest = [ranks.min(axis=1, initial=last) for ranks in of_rows]
+        self.first = np.cumsum([0, *map(len, labels)])
         # Stacked rows of the positives, label by label.
-        self.first = np.cumsum([0, *(len(mask) for mask in positives)])
-        self.rows = np.nonzero(np.concatenate(positives).T)[1]
-        self.starts = np.cumsum(self.counts) - self.counts
+        self.rows = np.nonzero(np.concatenate(self.positives).T)[1]
 
-    def deal(self, rng: np.random.Generator) -> list[list[Rows]]:
-        """Rows of each view in each batch of one epoch."""
+    def deal(self, rng: np.random.Generator) -> tuple[list[list[Rows]], list[int]]:
+        """Rows of each view in each batch of one epoch, and their number with those left out."""
         given = zip(self.rarest, self.least, strict=True)
         dealt = [_deal(rarest, self.n_batches, few, rng) for rarest, few in given]
         batches = [[rows[b] for rows in dealt] for b in range(self.n_batches)]
-        for batch in batches if self.n_batches > 1 else []:
-            self._fill_up(batch, rng)
-        for batch in batches if self.n_batches > 1 else []:
-            for v, few in enumerate(self.least):
-                if 0 < len(batch[v]) < few:
-                    others = np.setdiff1d(np.arange(len(self.positives[v])), batch[v])
-                    n_more = min(few - len(batch[v]), len(others))
-                    batch[v] = np.append(batch[v], rng.choice(others, n_more, replace=False))
-        return batches
+        if self.n_batches > 1:
+            for batch in batches:
+                self._fill_up(batch, rng)
+            for batch in batches:
+                for v, few in enumerate(self.least):
+                    if 0 < len(batch[v]) < few:
+                        others = np.setdiff1d(np.arange(len(self.rarest[v])), batch[v])
+                        n_more = min(few - len(batch[v]), len(others))
+                        batch[v] = np.append(batch[v], rng.choice(others, n_more, replace=False))
+        used = [[r[of[r]] for r, of in zip(b, self.used, strict=True)] for b in batches]
+        return used, [sum(map(len, batch)) for batch in batches]
 
     def _fill_up(self, batch: list[Rows], rng: np.random.Generator) -> None:
         """Add a row of each missing label to a batch, in place."""
         pairs = zip(self.positives, batch, strict=True)
         present = np.any([mask[rows].any(axis=0) for mask, rows in pairs], axis=0)
         missing = np.flatnonzero((self.counts > 0) & ~present)
-        rows = self.rows[self.starts[missing] + rng.integers(0, self.counts[missing])]
+        drawn = (np.cumsum(self.counts) - self.counts)[missing]
+        rows = self.rows[drawn + rng.integers(0, self.counts[missing])]
         for v, (start, end) in enumerate(pairwise(self.first)):
             batch[v] = np.append(batch[v], rows[(start <= rows) & (rows < end)] - start)
 
@@ -461,8 +441,6 @@ def _deal(rarest: Rows, n_batches: int, least: int, rng: np.random.Generator) ->
 
 
 def _padded(*rows: Rows) -> Rows:
-    """Rows of several networks, (n_networks, n_rows); -1 where one has fewer than others."""
-    found = np.full((len(rows), max(map(len, rows))), -1)
-    for line, of_network in zip(found, rows, strict=True):
-        line[: len(of_network)] = of_network
-    return found
+    """Rows of several networks, (n_networks, n_rows); -1 where one has fewer."""
+    most = max(map(len, rows))
+    return np.array([np.pad(of, (0, most - len(of)), constant_values=-1) for of in rows])
