@@ -7,7 +7,7 @@ from scipy import sparse
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l.deep import NAIM3LLoss, Network, Training  # noqa: E402
-from naim3l.deep.networks import make_networks, state_arrays, with_weights  # noqa: E402
+from naim3l.deep.networks import make_networks, state_arrays, unstacked  # noqa: E402
 from naim3l.deep.training import (  # noqa: E402
     LEAST_EPOCHS,
     LEAST_STEPS,
@@ -176,7 +176,7 @@ class TestTogether:
             alone.run()
             np.testing.assert_allclose(scores[i], alone.scores()[0], rtol=1e-3, atol=1e-4)
             one, other = (
-                state_arrays(with_weights(of.networks, lambda weight, i=position: weight[i]))
+                state_arrays(unstacked(of.networks, position))
                 for of, position in ((together, i), (alone, 0))
             )
             for name, array in one.items():

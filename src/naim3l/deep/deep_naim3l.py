@@ -204,7 +204,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         labels, folds = [Y], None
         if Decisions.of(self.decide)._learn:
             folds = self._hold_out(as_scores(problem), N_FOLDS)
-            labels += [folds.without(fold).rows.Y for fold in range(len(folds))]
+            labels += [np.where(folds.hidden(i), 0, problem.Y) for i in range(len(folds))]
         size = count_together(start.values(), problem, training, device)
         # With validation, the first network tells for how many epochs to train the others.
         ends = [*range(1 if judge else size, len(labels), size), len(labels)]
@@ -274,7 +274,7 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def _keep_networks(self, trainer: Trainer) -> None:
         if not trainer.history:  # interrupted in the first epoch
             return
-        networks = nets.with_weights(trainer.networks, lambda weight: weight[0].contiguous())
+        networks = nets.unstacked(trainer.networks, 0)
         self.networks_ = dict(zip(self.views_, networks, strict=True))
         self.network_ = self._options[0]
         made = self.networks_.items()

@@ -98,7 +98,8 @@ class Linear(nn.Linear):
     """A linear layer, of one network or of a stack, whose weights have a leading axis."""
 
     def forward(self, rows: Tensor) -> Tensor:
-        product = rows @ self.weight.mT
+        # Those of a stack are transposed, as their gradients are: else these would be copied.
+        product = rows @ (self.weight.mT if self.weight.ndim == 2 else self.weight)
         return product if self.bias is None else product + self.bias.unsqueeze(-2)
 
 
@@ -247,8 +248,17 @@ def is_own(network: ViewNetwork) -> bool:
     return not isinstance(network.encoder, SkipEncoder)
 
 
-def with_weights(networks: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Copy of networks whose weights are changed, except those of the user's encoders."""
+def stacked(networks: Any, n: int) -> Any:
+    """Stack of n copies of a list of networks; encoders of the user, of one network, remain."""
+    return _with_weights(networks, lambda w: torch.stack([w.mT if w.ndim == 2 else w] * n))
+
+
+def unstacked(networks: Any, i: int) -> Any:
+    """Copy of the list of networks at a position of a stack."""
+    return _with_weights(networks, lambda w: (w[i].mT if w.ndim == 3 else w[i]).contiguous())
+
+
+def _with_weights(networks: Any, change: Callable[[Tensor], Tensor]) -> Any:
     own = {id(w) for of in networks if is_own(of) for w in of.encoder.parameters()}
     weights = [weight for weight in networks.parameters() if id(weight) not in own]
     # Copies take what is in the memo for the original; views share their output layer there, too.

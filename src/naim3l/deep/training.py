@@ -123,10 +123,7 @@ class Trainer:
         self.views, self.features = list(features), list(features.values())
         self.loss, self.options, self.seed, self.device = loss, options, seed, device
         one, n = nn.ModuleList(networks[view] for view in features), len(labels)
-        # Matrices are transposed in memory, as their gradients are, which otherwise are copied.
-        self.networks = nets.with_weights(
-            one, lambda w: torch.stack([w.mT] * n).mT if w.ndim == 2 else torch.stack([w] * n)
-        ).to(device)
+        self.networks = nets.stacked(one, n).to(device)
         # Dense rows are on the device; sparse ones are converted batch by batch.
         self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
         n_rows = [X.shape[0] for X in self.features]
