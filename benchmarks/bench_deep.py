@@ -14,17 +14,22 @@ and standard normal numbers, in which all directions matter, which is the worst 
 The second table has the seconds per epoch, and the share that is due to the regulariser; with
 --devices cpu cuda, on both devices.
 
-The third table trains the linear model by batches and divides its final objective on all rows by
+The next table has the seconds of a blend of two networks with probabilities, each of which is
+trained six times: on all entries, and without each fifth of them. They are trained one by one, and
+together as far as the package does so, on each of the devices; --only-together prints it alone.
+
+The last table trains the linear model by batches and divides its final objective on all rows by
 the lowest objective that the solver of NAIM3L finds.
 
-With --data and a folder of real datasets there is a fourth table: test metrics of default networks,
+With --data and a folder of real datasets there is one more table: test metrics of default networks,
 of networks with other settings, and of linear models, on seeds that were not used to choose the
 defaults.
 """
 
 import argparse
 import warnings
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -35,9 +40,10 @@ from threadpoolctl import threadpool_limits
 
 from naim3l import NAIM3L, Recipe
 from naim3l.datasets import make_unpaired
-from naim3l.deep import DeepNAIM3L, NAIM3LLoss, Network, Training
+from naim3l.deep import DeepNAIM3L, NAIM3LLoss, Network, Training, training
 from naim3l.deep.networks import make_networks
-from naim3l.deep.training import Trainer, count_batches, deal_batches
+from naim3l.deep.training import Batches, Trainer, count_batches
+from naim3l.estimators import BlendNAIM3L
 from naim3l.solvers import solve_fast
 from naim3l_bench.datasets import open_dataset
 from naim3l_bench.trials import draw_challenge, make_trial, measure
@@ -46,6 +52,12 @@ LAM = 0.4
 CPU = torch.device("cpu")
 # Share of each view's training rows to remove: half as in the paper, or less with two views.
 DATASETS = {"corel5k": 0.5, "emotions": 0.4, "yeast": 0.4}
+# Rows and columns of each of six views, labels, and widths of layers.
+BLENDS = {
+    "small": (300, 72, 6, (64, 32)),
+    "medium": (300, 72, 6, (256, 128)),
+    "Corel5k": (1750, 400, 260, (2048, 1024)),
+}
 MODELS = {
     "linear, ridge 1": lambda seed: NAIM3L(LAM, ridge=1.0, features=None, tol=1e-3),
     "linear, ridge 0.3, 300 landmarks": lambda seed: NAIM3L(
@@ -88,8 +100,9 @@ def bias_table(case, scores, sizes, repeats):
         for what, A in scores.items():
             whole, found = loss.parts(A, Y), {"low_rank": [], "high_rank": []}
             rng = np.random.default_rng(0)
+            batches = Batches(positives, n_batches, [1] * len(n_rows))
             for _ in range(repeats):
-                for batch in deal_batches(positives, n_batches, rng, [1] * len(n_rows)):
+                for batch in batches.deal(rng)[0]:
                     chosen = np.concatenate([first[v] + part for v, part in enumerate(batch)])
                     shares = (Y[chosen] > 0).sum(dim=0) / counts
                     parts = loss.parts(
@@ -107,7 +120,7 @@ def start_training(
     case, size, *, lam=LAM, hidden=(1024,), epochs=1, learning_rate=1e-3, device=CPU
 ):
     features = {str(v): X for v, X in enumerate(case.features)}
-    labels = {str(v): Y for v, Y in enumerate(case.labels)}
+    labels = [np.concatenate(case.labels)]
     torch.manual_seed(0)
     network = Network(hidden, 0.5 if hidden else 0.0)
     networks = make_networks(None, features, case.labels[0].shape[1], network)
@@ -116,11 +129,11 @@ def start_training(
 
 
 def seconds_per_epoch(case, size, repeats, **options):
-    training = start_training(case, size, epochs=repeats + 1, **options)
-    training.run(last_epoch=1)
+    trainer = start_training(case, size, epochs=repeats + 1, **options)
+    trainer.run(last_epoch=1)
     _wait()
     start = perf_counter()
-    training.run()
+    trainer.run()
     _wait()
     return (perf_counter() - start) / repeats
 
@@ -149,6 +162,76 @@ def time_table(case, sizes, repeats, devices):
     print_table(title, list(rows.values()))
 
 
+@dataclass(eq=False, repr=False)
+class Timed(DeepNAIM3L):
+    """Networks that add up the seconds of their training, and count stacks."""
+
+    seconds, n_stacks = 0.0, 0
+
+    def _train(self, *given):
+        start = perf_counter()
+        super()._train(*given)
+        _wait()
+        Timed.seconds += perf_counter() - start
+        Timed.n_stacks += 1
+
+
+@contextmanager
+def one_by_one():
+    """Leave no memory for a second network."""
+    before = training.DEVICE_SHARE, training.CPU_BYTES
+    training.DEVICE_SHARE = training.CPU_BYTES = 0
+    try:
+        yield
+    finally:
+        training.DEVICE_SHARE, training.CPU_BYTES = before
+
+
+def timed_blend(data, network, options, device):
+    """Seconds of a blend, those of the training of its networks, and the number of stacks."""
+    kinds = {"scale": 0.0, "rbf": 0.4}  # features, and noise
+    members = [
+        (
+            features,
+            Timed(
+                0.0,
+                features=features,
+                network=replace(network, noise=noise),
+                training=options,
+                device=device,
+            ),
+        )
+        for features, noise in kinds.items()
+    ]
+    Timed.seconds, Timed.n_stacks, start = 0.0, 0, perf_counter()
+    BlendNAIM3L(members, random_state=0).fit(data.views, data.labels)
+    return perf_counter() - start, Timed.seconds, Timed.n_stacks
+
+
+def together_table(sizes, epochs, repeats, devices):
+    """Least seconds of several blends, of which those one by one and together take turns."""
+    rows = []
+    for name, (n_rows, n_columns, n_labels, hidden) in sizes.items():
+        drawn = {"n_latent": min(40, n_columns), "labels_per_row": 3.4, "noise": 0.3}
+        widths = {"n_features": (n_columns,) * 6, "n_labels": n_labels, "missing_labels": 0.5}
+        data = make_unpaired(n_rows, **widths, **drawn, random_state=0)
+        given = data, Network(hidden, shared_head=True), Training(epochs)
+        for device in devices:
+            timed_blend(*given[:2], Training(1), device)  # starts libraries
+            found = {"one by one": [], "together": []}
+            for _ in range(repeats):
+                progress(f"blend, {name}, {device}")
+                with one_by_one():
+                    found["one by one"].append(timed_blend(*given, device))
+                found["together"].append(timed_blend(*given, device))
+            alone, together = (np.min(of, axis=0) for of in found.values())
+            for i, what in enumerate(("blend", "its networks")):
+                row = {"case": name, "device": device, "in a stack": round(12 / together[2])}
+                row |= {"seconds of": what, "one by one": alone[i], "together": together[i]}
+                rows.append(row | {"ratio": alone[i] / together[i]})
+    print_table(f"Blends of two networks with probabilities, {epochs} epochs.", rows)
+
+
 def objective_table(case, sizes, steps):
     """Objective on all rows after at least ``steps`` steps, relative to that of the solver."""
     objective = case.objective()
@@ -157,12 +240,14 @@ def objective_table(case, sizes, steps):
     for size in sizes:
         progress(f"linear model by batches, {size} rows")
         n_batches = count_batches([len(Y) for Y in case.labels], size, [1] * len(case.labels))
-        training = start_training(
+        trainer = start_training(
             case, size, hidden=(), learning_rate=2e-2, epochs=-(-steps // n_batches)
         )
-        training.run()
+        trainer.run()
         truth = np.where(objective.problem.Y == 0, np.nan, objective.problem.Y > 0)
-        value = float(NAIM3LLoss(LAM)(torch.from_numpy(training.scores()), torch.from_numpy(truth)))
+        value = float(
+            NAIM3LLoss(LAM)(torch.from_numpy(trainer.scores()[0]), torch.from_numpy(truth))
+        )
         ratio = value / least.history[-1]["objective"]
         rows.append({"rows per view": size, "ratio": f"{ratio:.4f}"})
     title = f"Objective of the linear model after at least {steps} steps, relative to the solver."
@@ -221,6 +306,9 @@ def main():
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=DATASETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[103], help="seeds for real data")
     parser.add_argument("--only-data", action="store_true", help="print only the last table")
+    parser.add_argument("--only-together", action="store_true", help="print only that of blends")
+    parser.add_argument("--blends", nargs="+", default=list(BLENDS), choices=BLENDS)
+    parser.add_argument("--epochs", type=int, default=10, help="epochs of the networks of blends")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--devices", nargs="+", default=["cpu"], help="devices to time epochs on")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch and BLAS")
@@ -231,8 +319,13 @@ def main():
     with threadpool_limits(arguments.threads, "blas"):
         print_machine()
         print(f"torch {torch.__version__}, {arguments.threads} threads")
+        repeats = 1 if arguments.quick else 3
         if not arguments.only_data:
-            repeats = 1 if arguments.quick else 3
+            epochs = 1 if arguments.quick else arguments.epochs
+            blends = {name: BLENDS[name] for name in arguments.blends}
+            blends = {"quick": (60, 8, 4, (8,))} if arguments.quick else blends
+            together_table(blends, epochs, repeats, arguments.devices)
+        if not (arguments.only_data or arguments.only_together):
             generated_tables(n_rows, n_labels, sizes, steps, repeats, arguments.devices)
         for name in arguments.datasets if arguments.data else ():
             real_table(arguments.data, name, arguments.seeds)

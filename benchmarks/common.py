@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from threadpoolctl import threadpool_info
 
 from naim3l import Recipe
@@ -52,7 +53,9 @@ def make_cases(data: str | None, quick: bool, names: list[str] | None = None) ->
         "corel5k-4": lambda: _corel5k(data, quick, six=False),
         "corel5k-6": lambda: _corel5k(data, quick, six=True),
         "mirflickr-sized": lambda: _generated("mirflickr-sized", 25_000, 38, 0.6, quick),
-        "espgame-sized": lambda: _generated("espgame-sized", 20_770, 268, 0.2, quick),
+        "espgame-sized": lambda: _generated(
+            "espgame-sized", 20_770, 268, 0.2, quick, top_share=0.25
+        ),
     }
     for name, make in makers.items():
         if names and name not in names:
@@ -92,17 +95,36 @@ def _real_case(name, data, quick):
     return Case(name, 0.4, features, signed, X_test, trial.Y_test)
 
 
-def _generated(name, n_samples, n_labels, lam, quick):
+def _generated(name, n_samples, n_labels, lam, quick, *, top_share=None):
     """Six views of 50 features with half of the samples each; half of the labels are unknown.
 
-    Rows of different views are not matched, so each view is drawn on its own.
+    Rows of different views are not matched, so each view is drawn on its own. ``top_share`` is the
+    share of the rows that have the most frequent label, see `label_shares`; by default frequencies
+    are those of `make_unpaired`.
     """
     n_rows = QUICK_ROWS if quick else n_samples // 2
     n_labels = min(n_labels, 20) if quick else n_labels
     drawn = {"n_latent": N_LATENT, "labels_per_row": 4.7, "noise": NOISE, "missing_labels": 0.5}
     made = make_unpaired(n_rows, n_features=(50,) * 6, n_labels=n_labels, **drawn, random_state=0)
     features = [Recipe("paper").fit(X)[1] for X in made.views.values()]
-    return Case(name, lam, features, [_signed(Y) for Y in made.labels.values()])
+    labels = list(made.labels.values())
+    if top_share is not None:
+        shares = label_shares(n_labels, min(4.7, n_labels / 8), top_share, 30 / (2 * n_rows))
+        stacked = np.concatenate(list(made.scores.values()))
+        cuts = [np.quantile(of, 1 - share) for of, share in zip(stacked.T, shares, strict=True)]
+        hidden = np.random.default_rng(0).random(stacked.shape) < drawn["missing_labels"]
+        labels = np.split(np.where(hidden, np.nan, stacked > cuts), len(labels))
+    return Case(name, lam, features, [_signed(Y) for Y in labels])
+
+
+def label_shares(n_labels, labels_per_row, top, least):
+    """Shares of the rows with each label, from ``top`` to ``least``, which sum to the mean."""
+    position = np.linspace(0, 1, n_labels)
+
+    def shares(power):
+        return top * (least / top) ** (position**power)
+
+    return shares(brentq(lambda power: shares(power).sum() - labels_per_row, 1e-3, 1e3))
 
 
 def _signed(Y):

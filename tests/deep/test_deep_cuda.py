@@ -4,7 +4,14 @@ import pytest
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 import naim3l  # noqa: E402
-from naim3l.deep import DeepNAIM3L, NAIM3LLoss, Network, Training, trace_norm  # noqa: E402
+from naim3l.deep import (  # noqa: E402
+    DeepNAIM3L,
+    NAIM3LLoss,
+    Network,
+    Training,
+    trace_norm,
+    training,
+)
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
@@ -44,3 +51,14 @@ def test_fit_learns_as_on_the_cpu_and_leaves_generators_alone(apart, tmp_path, a
     for view, S in on_cuda.decision_function(X).items():
         np.testing.assert_allclose(S, on_cpu.decision_function(X)[view], atol=0.3 if amp else 0.05)
         np.testing.assert_array_equal(loaded.decision_function(X)[view], S)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.1])
+def test_networks_are_the_same_one_by_one_and_together(apart, monkeypatch, lam):
+    X, Y = apart
+    options = {"network": Network((8,)), "training": Training(3, batch_size=20), "decide": "f1"}
+    model = DeepNAIM3L(lam, **options, device="cuda", random_state=0)
+    together = model.fit(X, Y).predict_proba(X)
+    monkeypatch.setattr(training, "DEVICE_SHARE", 0)
+    for view, alone in model.fit(X, Y).predict_proba(X).items():
+        np.testing.assert_allclose(together[view], alone, atol=1e-3)

@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l import NAIM3L, Kernel, join_views  # noqa: E402
-from naim3l.deep import DeepNAIM3L, Network, Training  # noqa: E402
+from naim3l.deep import DeepNAIM3L, Network, Training, training  # noqa: E402
 from naim3l.deep.training import Trainer  # noqa: E402
 from naim3l.files.checkpoint import Checkpoint  # noqa: E402
 from test_sklearn_checks import OfAnyTarget, run_checks  # noqa: E402
@@ -126,6 +126,22 @@ class TestFit:
         for probabilities in model.predict_proba(apart[0]).values():
             assert ((probabilities >= 0) & (probabilities <= 1)).all()
         assert not hasattr(DeepNAIM3L(**QUICK), "predict_proba")
+
+    @pytest.mark.parametrize("validation", [0.0, 0.25])
+    def test_networks_are_the_same_if_memory_holds_few_at_a_time(
+        self, apart, monkeypatch, validation
+    ):
+        options = QUICK | {"training": replace(TRAINING, validation=validation), "decide": "f1"}
+        found = []
+        for n_bytes in (training.CPU_BYTES, 3e5, 0):  # for six, some, and one at a time
+            monkeypatch.setattr(training, "CPU_BYTES", n_bytes)
+            found.append(DeepNAIM3L(**options).fit(*apart))
+        for model in found[1:]:
+            assert model.best_epoch_ == found[0].best_epoch_
+            for method in ("decision_function", "predict_proba"):
+                expected = getattr(found[0], method)(apart[0])
+                for view, values in getattr(model, method)(apart[0]).items():
+                    np.testing.assert_allclose(values, expected[view], atol=1e-3)
 
     def test_known_labels_tell_about_others(self, rng):
         X = rng.normal(size=(300, 4))

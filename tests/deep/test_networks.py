@@ -107,10 +107,13 @@ class TestStart:
         Y = {view: np.column_stack([first, first, labels]) for view, labels in Y.items()}
         model = DeepNAIM3L(**QUICK)
         problem = model._read_training(X, Y)
-        trainer = model._trainer(problem, np.where(np.arange(6) == 1, 0, problem.Y), seed=0)
-        for network in trainer.networks:  # of an unknown label one half is positive
-            start = network.head.bias.tolist()
-            assert start[1] == 0 and start[0] < -2
+        with torch.random.fork_rng():
+            start = make_networks(None, dict(zip(X, problem.X, strict=True)), 6, NETWORK)
+        labels = [problem.Y, np.where(np.arange(6) == 1, 0, problem.Y)]
+        for network in model._trainer(problem, start, labels, seed=0).networks:
+            whole, hidden = network.head.bias.tolist()
+            assert whole[0] == whole[1] < -2 and hidden[0] == whole[0]
+            assert hidden[1] == 0  # of an unknown label one half is positive
 
 
 class TestArrays:

@@ -2,17 +2,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 torch = pytest.importorskip("torch", reason='needs torch: pip install "naim3l[torch]"')
 
 from naim3l.deep import NAIM3LLoss, Network, Training  # noqa: E402
-from naim3l.deep.networks import make_networks, state_arrays  # noqa: E402
+from naim3l.deep.networks import make_networks, state_arrays, unstacked  # noqa: E402
 from naim3l.deep.training import (  # noqa: E402
     LEAST_EPOCHS,
     LEAST_STEPS,
+    Batches,
     Trainer,
     count_batches,
-    deal_batches,
+    count_together,
     hold_out_validation,
     seeded,
 )
@@ -20,6 +22,7 @@ from naim3l.files.checkpoint import Checkpoint  # noqa: E402
 from naim3l.problem.rows import Problem  # noqa: E402
 
 CPU = torch.device("cpu")
+NETWORK = Network((8,), 0.3)
 OPTIONS = Training(max_epochs=6, batch_size=15, learning_rate=1e-2, patience=3)
 
 
@@ -34,7 +37,7 @@ class TestBatches:
 
     @pytest.mark.parametrize("n_batches", [1, 2, 5, 10, 60])
     def test_every_label_is_in_every_batch_and_every_row_in_one(self, positives, n_batches, rng):
-        batches = deal_batches(positives, n_batches, rng, [1, 1])
+        batches, _ = Batches(positives, n_batches, [1, 1]).deal(rng)
         assert len(batches) == n_batches
         learnable = np.any([mask.any(axis=0) for mask in positives], axis=0)
         for batch in batches:
@@ -49,7 +52,7 @@ class TestBatches:
 
     def test_they_have_even_shares_of_rows_and_of_rare_labels(self, rng):
         masks = [rng.random((n, 5)) < [0.5, 0.3, 0.2, 0.1, 0.05] for n in (400, 200)]
-        batches = deal_batches(masks, 4, rng, [1, 1])
+        batches, _ = Batches(masks, 4, [1, 1]).deal(rng)
         for v, mask in enumerate(masks):
             sizes = [len(batch[v]) for batch in batches]
             rarest = [mask[batch[v], 4].sum() for batch in batches]
@@ -59,7 +62,7 @@ class TestBatches:
         for sizes, batch_size, n_batches in (((100, 30), 256, 1), ((80, 120), 40, 3)):
             assert count_batches(sizes, batch_size, [1, 1]) == n_batches
         masks = [np.ones((9, 2), dtype=bool), np.ones((2, 2), dtype=bool)]
-        sizes = [len(batch[1]) for batch in deal_batches(masks, 3, rng, [1, 1])]
+        sizes = [len(batch[1]) for batch in Batches(masks, 3, [1, 1]).deal(rng)[0]]
         assert sorted(sizes) == [0, 1, 1]
 
     @pytest.mark.parametrize("batch_size", [1, 2, 3, 10, 100])
@@ -67,7 +70,8 @@ class TestBatches:
         least, none = [1, 2], [np.zeros((9, 2), dtype=bool), np.zeros((4, 2), dtype=bool)]
         for masks in (positives, positives[::-1], [positives[1][:5], positives[1]], none):
             sizes = [len(mask) for mask in masks]
-            batches = deal_batches(masks, count_batches(sizes, batch_size, least), rng, least)
+            n_batches = count_batches(sizes, batch_size, least)
+            batches, _ = Batches(masks, n_batches, least).deal(rng)
             for batch in batches:
                 assert sum(map(len, batch)) > 0 and len(batch[1]) != 1
             for v, mask in enumerate(masks):
@@ -106,14 +110,23 @@ class TestValidation:
 @pytest.fixture
 def make_trainer(make_problem):
     """Function that starts the same training anew."""
-    features, labels, problem = make_problem(seed=1)
+    features, _, problem = make_problem(seed=1)
 
-    def make(data_term="logistic", **options):
-        X, Y = dict(zip("ab", features, strict=True)), dict(zip("ab", labels, strict=True))
+    def make(
+        data_term="logistic",
+        *,
+        labels=(problem.Y,),
+        network=NETWORK,
+        lam=0.1,
+        sparse_rows=False,
+        **options,
+    ):
+        rows = [sparse.csr_array(X) for X in features] if sparse_rows else features
+        X = dict(zip("ab", rows, strict=True))
         with seeded(CPU, seed=0):
-            networks = make_networks(None, X, problem.n_labels, Network((8,), 0.3))
-        loss = NAIM3LLoss(0.1, data_term=data_term)
-        return Trainer(networks, X, Y, loss, replace(OPTIONS, **options), 0, CPU)
+            networks = make_networks(None, X, problem.n_labels, network)
+        loss = NAIM3LLoss(lam, data_term=data_term)
+        return Trainer(networks, X, labels, loss, replace(OPTIONS, **options), 0, CPU)
 
     return make
 
@@ -135,6 +148,76 @@ def interrupt_after(n_epochs):
             raise KeyboardInterrupt
 
     return stop
+
+
+class TestTogether:
+    @pytest.fixture
+    def labels(self, make_problem, rng):
+        """Labels of all entries, without some entries of rows, and without all of some rows."""
+        Y = make_problem(seed=1)[2].Y
+        third = rng.integers(3, size=Y.shape)
+        return [Y, np.where(third == 0, 0, Y), np.where(third[:, :1] == 0, 0, Y)]
+
+    @pytest.mark.parametrize("sparse_rows", [False, True])
+    @pytest.mark.parametrize("batch_size", [3, 15, 100])
+    @pytest.mark.parametrize("lam", [0.0, 0.1])
+    @pytest.mark.parametrize(
+        "network", [Network(()), NETWORK, Network((8, 5), 0.3, noise=0.2, shared_head=True)]
+    )
+    def test_networks_become_what_they_are_one_by_one(
+        self, make_trainer, labels, network, lam, batch_size, sparse_rows
+    ):
+        options = {"network": network, "lam": lam, "batch_size": batch_size}
+        together = make_trainer(labels=labels, sparse_rows=sparse_rows, **options)
+        together.run()
+        scores = together.scores()
+        for i, Y in enumerate(labels):
+            alone = make_trainer(labels=[Y], **options)
+            alone.run()
+            np.testing.assert_allclose(scores[i], alone.scores()[0], rtol=1e-3, atol=1e-4)
+            one, other = (
+                state_arrays(unstacked(of.networks, position))
+                for of, position in ((together, i), (alone, 0))
+            )
+            for name, array in one.items():
+                np.testing.assert_allclose(array, other[name], rtol=1e-3, atol=1e-4)
+            if i == 0:
+                for record, expected in zip(together.history, alone.history, strict=True):
+                    assert record == pytest.approx(expected, rel=1e-4)
+
+    def test_all_get_the_weights_of_the_best_epoch_of_the_first(self, make_trainer, labels):
+        together, values = make_trainer(labels=labels), iter([0.9, 0.5, 0.7, 0.6, 0.8])
+        together.run(judge=lambda scores: next(values))
+        for scores, Y in zip(together.scores(), labels, strict=True):
+            alone = make_trainer(labels=[Y])
+            alone.run(last_epoch=2)
+            np.testing.assert_allclose(scores, alone.scores()[0], rtol=1e-3, atol=1e-4)
+
+    def test_view_of_few_rows_is_in_some_batches_of_some(self, make_problem):
+        X, _, problem = make_problem(n_rows=(40, 3))
+        labels = [problem.Y, np.where(np.arange(43)[:, None] % 2, problem.Y, 0)]
+        found = []
+        for part in (labels, labels[:1], labels[1:]):
+            with seeded(CPU, seed=0):
+                networks = make_networks(None, dict(zip("ab", X, strict=True)), 6, NETWORK)
+            options = replace(OPTIONS, batch_size=4)
+            given = networks, dict(zip("ab", X, strict=True)), part, NAIM3LLoss(0.1), options
+            trainer = Trainer(*given, 0, CPU)
+            trainer.run()
+            found.append(trainer.scores())
+        np.testing.assert_allclose(found[0], np.concatenate(found[1:]), rtol=1e-3, atol=1e-4)
+
+    def test_memory_tells_how_many(self, make_problem):
+        X, _, problem = make_problem()
+        with seeded(CPU, seed=0):
+            small, large = (
+                make_networks(None, dict(zip("ab", X, strict=True)), 6, Network((width,)))
+                for width in (8, 4096)
+            )
+        counts = [count_together(of.values(), problem, OPTIONS, CPU) for of in (small, large)]
+        assert counts[0] > counts[1] >= 1
+        own = make_networks(lambda view, n: torch.nn.Linear(n, 2), {"a": X[0]}, 6, NETWORK)
+        assert count_together(own.values(), problem, OPTIONS, CPU) == 1
 
 
 class TestTrainer:
@@ -162,18 +245,18 @@ class TestTrainer:
         assert trainer.best_epoch == 2 and len(trainer.history) == 2 + OPTIONS.patience
         assert [record["held_out"] for record in trainer.history] == [0.9, 0.5, 0.7, 0.6, 0.8]
         shorter.run(last_epoch=2)
-        for scores in (trainer.scores(), shorter.scores()):
+        for (scores,) in (trainer.scores(), shorter.scores()):
             np.testing.assert_array_equal(scores, seen[1])
 
     def test_interrupt_keeps_the_best_whole_epoch(self, make_trainer):
         trainer, whole = make_trainer(), make_trainer()
         steps, take_step = [], trainer._step
 
-        def step(batch):
+        def step(*batch):
             steps.append(batch)
             if len(steps) == 2 * trainer.n_batches + 2:
                 raise KeyboardInterrupt
-            return take_step(batch)
+            return take_step(*batch)
 
         trainer._step = step
         with pytest.raises(KeyboardInterrupt):
@@ -223,11 +306,12 @@ class TestTrainer:
     def test_batch_may_have_more_rows_than_there_are(self):
         # One row is positive in many labels, and comes back for each of them.
         X, Y = np.eye(4), np.where(np.arange(4)[:, None] == 0, 1, -np.ones((4, 12)))
-        assert max(len(b[0]) for b in deal_batches([Y > 0], 2, np.random.default_rng(0), [1])) > 4
+        dealt, _ = Batches([Y > 0], 2, [1]).deal(np.random.default_rng(0))
+        assert max(len(batch[0]) for batch in dealt) > 4
         with seeded(CPU, seed=0):
             networks = make_networks(None, {"a": X}, 12, Network(()))
         options = Training(max_epochs=2, batch_size=2)
-        trainer = Trainer(networks, {"a": X}, {"a": Y}, NAIM3LLoss(), options, 0, CPU)
+        trainer = Trainer(networks, {"a": X}, [Y], NAIM3LLoss(), options, 0, CPU)
         trainer.run()
         assert np.isfinite(trainer.scores()).all()
 

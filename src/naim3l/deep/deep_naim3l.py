@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -17,16 +17,25 @@ from naim3l._arrays import Mask, Matrix
 from naim3l._device import CPU, find_device
 from naim3l._progress import progress_bar
 from naim3l._text import documented
+from naim3l.decisions.learning import N_FOLDS
+from naim3l.decisions.rules import Decisions
 from naim3l.deep import networks as nets
 from naim3l.deep.loss import DATA_TERMS, LOSS_OPTIONS, NAIM3LLoss
-from naim3l.deep.networks import Network, SkipEncoder, ViewNetwork
-from naim3l.deep.training import Trainer, Training, hold_out_validation, loss_of_hidden, seeded
+from naim3l.deep.networks import Network, ViewNetwork
+from naim3l.deep.training import (
+    Trainer,
+    Training,
+    count_together,
+    hold_out_validation,
+    loss_of_hidden,
+    seeded,
+)
 from naim3l.estimators.base import ViewModel
 from naim3l.estimators.naim3l import VARIANTS, Path_
 from naim3l.estimators.saved import PARAMETER
 from naim3l.features.encoding import FeatureSpec
 from naim3l.files.archive import Refusal
-from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
+from naim3l.files.checkpoint import Checkpoint, check_seed
 from naim3l.files.stored import Array, ListOf, MapOf, Nested, OneOf, Plain, Text, Whole
 from naim3l.input.batches import Batch
 from naim3l.problem.rows import Problem
@@ -184,24 +193,45 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
         problem = self._read_training(X, y)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        judge, Y, (_, training) = None, problem.Y, self._options
+        judge, Y, (network, training) = None, problem.Y, self._options
+        device, features = find_device(self.device), dict(zip(self.views_, problem.X, strict=True))
         if training.validation > 0:
             hidden = hold_out_validation(problem, training.validation, rng)
             judge = loss_of_hidden(problem, hidden, self._loss())
             Y = np.where(hidden, 0, problem.Y)
-        trainer = self._trainer(problem, Y, seed)
-        kept = None if checkpoint is None else self._open(checkpoint, problem, trainer)
-        with progress_bar("fit", trainer.max_epochs, shown=self.verbose > 0) as advance:
-            try:
-                trainer.run(judge, kept, lambda last: advance(f"objective {last['objective']:.6g}"))
-            except KeyboardInterrupt:
+        with seeded(device, seed):
+            start = nets.make_networks(self.encoders, features, problem.n_labels, network)
+        labels, folds = [Y], None
+        if Decisions.of(self.decide)._learn:
+            folds = self._hold_out(as_scores(problem), N_FOLDS)
+            labels += [np.where(folds.hidden(i), 0, problem.Y) for i in range(len(folds))]
+        size = count_together(start.values(), problem, training, device)
+        # With validation, the first network tells for how many epochs to train the others.
+        ends = [*range(1 if judge else size, len(labels), size), len(labels)]
+        stacks = [labels[i:j] for i, j in pairwise([0, *ends])]
+        kept = None if checkpoint is None else self._open(checkpoint, problem, start)
+        scores = list[Matrix]()
+        for stack in stacks:
+            trainer = self._trainer(problem, start, stack, seed)
+            if scores:
+                self._train(trainer, None, kept, self.best_epoch_)
+            else:
+                try:
+                    self._train(trainer, judge, kept)
+                except KeyboardInterrupt:
+                    self._keep_networks(trainer)
+                    raise
                 self._keep_networks(trainer)
-                raise
-        self._keep_networks(trainer)
-        score = kept_in(kept, lambda part: self._score_fit(problem, part.Y, seed))
-        self._learn(as_scores(problem), score, trainer.scores())
+            scores += list(trainer.scores())
+        if folds is not None:
+            self._learn_decisions(folds, scores[1:], scores[0])
         self._checkpoint = kept
         return self
+
+    def _train(self, trainer: Trainer, judge: Any, kept: Any, last: int | None = None) -> None:
+        with progress_bar("fit", last or trainer.max_epochs, shown=self.verbose > 0) as advance:
+            show = lambda record: advance(f"objective {record['objective']:.6g}")  # noqa: E731
+            trainer.run(judge, kept, show, last_epoch=last)
 
     @cached_property
     def networks_(self) -> dict[str, ViewNetwork]:
@@ -215,48 +245,45 @@ view_rates_, columns_, views_, label_names_, n_features_in_, feature_names_in_
     def _loss(self) -> NAIM3LLoss:
         return NAIM3LLoss(**{name: getattr(self, name) for name in OF_LOSS})
 
-    def _trainer(self, problem: Problem, Y: NDArray, seed: int) -> Trainer:
-        """Training of networks with start weights on labels ``Y``."""
-        device, loss, (network, training) = find_device(self.device), self._loss(), self._options
+    def _trainer(
+        self, problem: Problem, start: Mapping[str, ViewNetwork], labels: list[Matrix], seed: int
+    ) -> Trainer:
+        """Training of a stack of networks, with start weights, on labels (n_rows, n_labels)."""
+        device, loss = find_device(self.device), self._loss()
         features = dict(zip(self.views_, problem.X, strict=True))
-        labels = {view: Y[rows] for view, rows in zip(self.views_, problem.row_slices, strict=True)}
-        with seeded(device, seed):
-            networks = nets.make_networks(self.encoders, features, problem.n_labels, network)
-        rates = problem.with_labels(Y).base_rates  # of Y, without hidden labels
-        for view, of_view in networks.items():
-            of_view.head.bias.data = nets.prior_scores(labels[view], rates, loss)
-        return Trainer(networks, features, labels, loss, training, seed, device)
+        trainer = Trainer(start, features, labels, loss, self._options[1], seed, device)
+        known = [(Y, problem.with_labels(Y).base_rates) for Y in labels]  # without hidden labels
+        for network, rows in zip(trainer.networks, problem.row_slices, strict=True):
+            priors = [nets.prior_scores(Y[rows], rates, loss) for Y, rates in known]
+            network.head.bias.data.copy_(torch.stack(priors))
+        return trainer
 
-    def _open(self, path: Path_, problem: Problem, trainer: Trainer) -> Checkpoint:
+    def _open(self, path: Path_, problem: Problem, start: Mapping[str, ViewNetwork]) -> Checkpoint:
         """The checkpoint of a fit, which depends on everything that its weights depend on."""
+        networks = nn.ModuleList(start.values())
         settings: dict[str, Any] = {name: getattr(self, name) for name in OF_LOSS}
         settings |= {type(of).__name__: asdict(of) for of in self._options}
         settings["random_state"] = check_seed(self.random_state)
         # Weights do not show to which modules they belong, nor which of them are frozen.
-        settings["networks"] = repr(trainer.networks)
-        parameters = trainer.networks.named_parameters()
+        settings["networks"] = repr(networks)
+        parameters = networks.named_parameters()
         settings["trained"] = [name for name, weight in parameters if weight.requires_grad]
-        start = nets.state_arrays(trainer.networks).values()
-        return Checkpoint(path, [*problem.identity, *start], settings)
+        weights = nets.state_arrays(networks).values()
+        return Checkpoint(path, [*problem.identity, *weights], settings)
 
     def _keep_networks(self, trainer: Trainer) -> None:
         if not trainer.history:  # interrupted in the first epoch
             return
-        self.networks_ = dict(zip(self.views_, trainer.networks, strict=True))
+        networks = nets.unstacked(trainer.networks, 0)
+        self.networks_ = dict(zip(self.views_, networks, strict=True))
         self.network_ = self._options[0]
         made = self.networks_.items()
-        self.own_encoders_ = [v for v, of in made if not isinstance(of.encoder, SkipEncoder)]
+        self.own_encoders_ = [view for view, network in made if nets.is_own(network)]
         self.weights_ = {view: nets.state_arrays(network) for view, network in made}
         self.history_, self.best_epoch_ = trainer.history, trainer.best_epoch
         self.n_iter_ = len(trainer.history)
         # From here on the model can predict, even if the rest of the fit is interrupted.
         self.decisions_ = self._fixed_decisions()
-
-    def _score_fit(self, problem: Problem, Y: NDArray, seed: int) -> Matrix:
-        """Stacked scores of all rows, of networks trained on labels Y for as many epochs."""
-        trainer = self._trainer(problem, Y, seed)
-        trainer.run(last_epoch=self.best_epoch_)
-        return trainer.scores()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -157,16 +157,20 @@ class NAIM3LLoss(nn.Module):
         return self._terms(A, Y, float(share), label_shares)
 
     def _terms(
-        self, A: Tensor, Y: Tensor, share: float, label_shares: Tensor | None
+        self, A: Tensor, Y: Tensor, share: Any, label_shares: Tensor | None
     ) -> dict[str, Tensor]:
-        """`parts` of stacked scores and labels, (n_rows, n_labels), without its checks."""
+        """`parts` of stacked scores and labels, without its checks.
+
+        They are (..., n_rows, n_labels), shares (...), and those of labels (..., n_labels); rows of
+        zeros without any known label change nothing.
+        """
         has_low_rank, has_high_rank = VARIANTS[self.variant]
         with torch.autocast(A.device.type, enabled=False):
             # Squares of half-precision numbers keep no digits that a decomposition could use.
             A = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
             if label_shares is None:
-                label_shares = torch.full(A.shape[1:], float(share), device=A.device)
-            low_rank = high_rank = A.new_zeros(())
+                label_shares = torch.full(A.shape[-1:], float(share), device=A.device)
+            low_rank = high_rank = A.new_zeros(A.shape[:-2])
             if has_low_rank and self.lam > 0:
                 factors = label_shares.to(A).clamp(max=1).rsqrt()
                 low_rank = self.lam * label_trace_norms(A, Y, factors, self.cutoff)
@@ -181,32 +185,37 @@ class NAIM3LLoss(nn.Module):
         signs = torch.where(Y > 0, 1.0, -1.0).to(A.dtype)
         entries = (A - signs) ** 2 / 2 if self.data_term == "squared" else 2 * softplus(-signs * A)
         weights = torch.where(Y > 0, self.positive_weight, 1.0).to(A.dtype)
-        return torch.where(known, weights * entries, 0).sum()
+        return torch.where(known, weights * entries, 0).sum(dim=(-2, -1))
 
 
 def label_trace_norms(A: Tensor, Y: Tensor, factors: Tensor, cutoff: Any = None) -> Tensor:
     """Sum over labels of a factor times the trace norm of the scores of their positive rows.
 
-    Blocks of similar height are stacked and decomposed in one call, because for small blocks the
-    overhead of a call exceeds the arithmetic.
+    Scores and labels are (..., n_rows, n_labels), factors (..., n_labels). Blocks of similar height
+    are stacked and decomposed in one call, because for small blocks the overhead of a call exceeds
+    the arithmetic.
     """
-    label, rows = (Y.mT > 0).nonzero(as_tuple=True)
-    heights = torch.bincount(label, minlength=Y.shape[1]).tolist()
-    rows_of = rows.cpu().split(heights)
+    n_rows, n_labels = A.shape[-2:]
+    block, rows = (Y.mT > 0).reshape(-1, n_rows).nonzero(as_tuple=True)
+    heights = torch.bincount(block, minlength=factors.numel()).tolist()
+    rows_of = (rows + block // n_labels * n_rows).cpu().split(heights)
     groups: list[list[int]] = []  # tallest first; labels without rows are in none
     for k in sorted((k for k, n in enumerate(heights) if n), key=lambda k: -heights[k]):
         if groups and heights[k] >= STACKED_SHARE * heights[groups[-1][0]]:
             groups[-1].append(k)
         else:
             groups.append([k])
-    filled = torch.cat([A, A.new_zeros(1, A.shape[1])])  # the last row pads the blocks
-    total = A.new_zeros(())
+    stacked = A.reshape(-1, n_labels)
+    filled = torch.cat([stacked, A.new_zeros(1, n_labels)])  # the last row pads the blocks
+    total, factor_of = A.new_zeros(factors.numel() // n_labels), factors.flatten()
     for group in groups:
         parts = [rows_of[k] for k in group]
-        chosen = pad_sequence(parts, batch_first=True, padding_value=len(A)).to(A.device)
+        chosen = pad_sequence(parts, batch_first=True, padding_value=len(stacked)).to(A.device)
         blocks = filled.index_select(0, chosen.flatten()).view(*chosen.shape, -1)
-        total = total + trace_norm(blocks, cutoff=cutoff) @ factors[group]
-    return total
+        places = torch.tensor(group, device=A.device)
+        norms = factor_of[places] * trace_norm(blocks, cutoff=cutoff)
+        total = total.index_add(0, places // n_labels, norms)
+    return total.view(A.shape[:-2])
 
 
 def _stack(scores: Any, labels: Any) -> tuple[Tensor, Tensor]:

@@ -94,6 +94,50 @@ class Network(Options):
         object.__setattr__(self, "hidden", tuple(widths.tolist()))
 
 
+class Linear(nn.Linear):
+    """A linear layer, of one network or of a stack, whose weights have a leading axis."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        # Those of a stack are transposed, as their gradients are: else these would be copied.
+        product = rows @ (self.weight.mT if self.weight.ndim == 2 else self.weight)
+        return product if self.bias is None else product + self.bias.unsqueeze(-2)
+
+
+class LayerNorm(nn.LayerNorm):
+    """A layer norm, of one network or of a stack, whose weights have a leading axis."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        rows = nn.functional.layer_norm(rows, self.normalized_shape)
+        return torch.addcmul(self.bias.unsqueeze(-2), rows, self.weight.unsqueeze(-2))
+
+
+class Perturbation(nn.Module):
+    """Dropout or noise in training, with the same random numbers for all networks of a stack.
+
+    Row i of a batch gets those of row i modulo ``n_drawn``, by default the number of rows.
+    """
+
+    n_drawn: int | None = None
+
+    def __init__(self, *, dropout: float = 0.0, noise: float = 0.0) -> None:
+        super().__init__()
+        self.dropout, self.noise = dropout, noise
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if not self.training or self.dropout == self.noise == 0:
+            return rows
+        n_rows, width = rows.shape[-2:]
+        repeated = torch.arange(n_rows, device=rows.device) % (self.n_drawn or n_rows)
+        if self.noise > 0:
+            noise = rows.new_empty(self.n_drawn or n_rows, width).normal_(0, self.noise)
+            return rows + noise[repeated]
+        # Four numbers of 16 bits from one draw: a draw for each unit takes ten times as long.
+        draws = repeated.new_empty(self.n_drawn or n_rows, -(-width // 4)).random_(-(2**63), None)
+        n_kept = max(1, round((1 - self.dropout) * 2**16))
+        kept = draws.view(torch.int16)[:, :width] < n_kept - 2**15
+        return rows * (kept.to(rows.dtype) * (2**16 / n_kept))[repeated]
+
+
 class SkipEncoder(nn.Module):
     """Concatenation of the features and the output of a multilayer perceptron.
 
@@ -107,12 +151,12 @@ class SkipEncoder(nn.Module):
         super().__init__()
         layers, width = list[nn.Module](), n_features
         for n_units in network.hidden:
-            layers += [nn.Linear(width, n_units), nn.LayerNorm(n_units), nn.ReLU()]
-            layers.append(nn.Dropout(network.dropout))
+            layers += [Linear(width, n_units), LayerNorm(n_units), nn.ReLU()]
+            layers.append(Perturbation(dropout=network.dropout))
             width = n_units
         self.layers = nn.Sequential(*layers) if layers else None
         self.n_outputs = n_features + (width if layers else 0)
-        self.noise = network.noise
+        self.noise = Perturbation(noise=network.noise)
         self.register_buffer("centre", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(()))
 
@@ -125,27 +169,28 @@ class SkipEncoder(nn.Module):
         self.scale.fill_(variance**0.5 if variance > 0 else 1.0)
 
     def forward(self, features: Tensor) -> Tensor:
-        features = (features - self.centre) / self.scale
-        if self.training and self.noise > 0:
-            features = features + self.noise * torch.randn_like(features)
+        features = self.noise((features - self.centre) / self.scale)
         if self.layers is None:
             return features
-        return torch.cat([features, self.layers(features)], dim=1)
+        hidden = self.layers(features)
+        return torch.cat([features.expand(*hidden.shape[:-1], -1), hidden], dim=-1)
 
 
 class ViewNetwork(nn.Module):
     """Encoder, whose output has ``width`` columns, and output layer of a view.
 
     An output layer that views share is that of the last columns, and their own, of the others.
+    A stack of several networks, see `Trainer`, has scores (n_networks, n_rows, n_labels), of
+    rows (n_networks, n_rows, n_features), or of the same rows (n_rows, n_features) for all.
     """
 
     def __init__(
-        self, encoder: nn.Module, width: int, n_labels: int, shared_head: nn.Linear | None = None
+        self, encoder: nn.Module, width: int, n_labels: int, shared_head: Linear | None = None
     ) -> None:
         super().__init__()
         self.encoder, self.shared_head = encoder, shared_head
         n_own = width if shared_head is None else width - shared_head.in_features
-        self.head = nn.Linear(n_own, n_labels)
+        self.head = Linear(n_own, n_labels)
         nn.init.zeros_(self.head.weight)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -153,7 +198,7 @@ class ViewNetwork(nn.Module):
         if self.shared_head is None:
             return self.head(encoded)
         n_own = self.head.in_features
-        return self.head(encoded[:, :n_own]) + self.shared_head(encoded[:, n_own:])
+        return self.head(encoded[..., :n_own]) + self.shared_head(encoded[..., n_own:])
 
     def score_rows(self, features: Any, device: torch.device, view: str) -> NDArray[np.float64]:
         """Scores of features, an ndarray or CSR array, on the device of the network."""
@@ -163,9 +208,9 @@ class ViewNetwork(nn.Module):
                 self(as_tensor(features[start : start + ROWS_AT_ONCE], device)).cpu()
                 for start in range(0, features.shape[0], ROWS_AT_ONCE)
             ]
-            scores = torch.cat(parts).numpy().astype(np.float64)
-            if len(scores) != features.shape[0]:
-                raise ValueError(f"it returns {len(scores)} rows.")
+            scores = torch.cat(parts, dim=-2).numpy().astype(np.float64)
+            if scores.shape[-2] != features.shape[0]:
+                raise ValueError(f"it returns {scores.shape[-2]} rows.")
         return scores
 
 
@@ -189,13 +234,36 @@ def make_networks(
     return networks
 
 
-def _make_shared_head(network: Network, n_labels: int) -> nn.Linear | None:
+def _make_shared_head(network: Network, n_labels: int) -> Linear | None:
     """Output layer that all views share, None if each has its own; it starts at zero."""
     if not network.shared_head or not network.hidden:
         return None
-    head = nn.Linear(network.hidden[-1], n_labels, bias=False)
+    head = Linear(network.hidden[-1], n_labels, bias=False)
     nn.init.zeros_(head.weight)
     return head
+
+
+def is_own(network: ViewNetwork) -> bool:
+    """Whether the encoder is a module of the user, which cannot be stacked."""
+    return not isinstance(network.encoder, SkipEncoder)
+
+
+def stacked(networks: Any, n: int) -> Any:
+    """Stack of n copies of a list of networks; encoders of the user, of one network, remain."""
+    return _with_weights(networks, lambda w: torch.stack([w.mT if w.ndim == 2 else w] * n))
+
+
+def unstacked(networks: Any, i: int) -> Any:
+    """Copy of the list of networks at a position of a stack."""
+    return _with_weights(networks, lambda w: (w[i].mT if w.ndim == 3 else w[i]).contiguous())
+
+
+def _with_weights(networks: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    own = {id(w) for of in networks if is_own(of) for w in of.encoder.parameters()}
+    weights = [weight for weight in networks.parameters() if id(weight) not in own]
+    # Copies take what is in the memo for the original; views share their output layer there, too.
+    memo = {id(w): nn.Parameter(change(w.data).clone()) for w in weights}
+    return copy.deepcopy(networks, memo)
 
 
 def restore_networks(
