@@ -190,8 +190,11 @@ def why_no_date(text: str) -> str:
 
 def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
     """`days` of times of NumPy, NaN for NaT."""
-    microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)
-    return np.where(np.isnat(values), np.nan, microseconds / (_DAY / _MICROSECOND))
+    if np.datetime_data(values.dtype) not in (("s", 1), ("ms", 1)):  # others may not fit then
+        values = values.astype(f"{values.dtype.kind}8[us]")
+    tick = np.timedelta64(1, np.datetime_data(values.dtype)[0])
+    in_days = values.astype(np.int64) / (np.timedelta64(1, "D") / tick)
+    return np.where(np.isnat(values), np.nan, in_days)
 
 
 def _parse_date(text: str, order: str) -> datetime.datetime | datetime.date | datetime.time | None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from numbers import Integral, Real
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from naim3l._arrays import Mask
 from naim3l._device import CPU
 from naim3l._origin import Origin
 from naim3l.features.kernels import AUTO, HISTOGRAM_KERNELS, KERNELS, LANDMARKS, Kernel, KernelMap
-from naim3l.features.plan import MOST_CATEGORIES, ViewPlan
+from naim3l.features.plan import MOST_CATEGORIES, ViewPlan, as_rows, in_blocks
 from naim3l.features.recipes import RECIPES, FittedRecipe, Moments, Recipe
 from naim3l.files.stored import Guest, Maybe, Nested
 from naim3l.input.batches import (
@@ -75,26 +76,34 @@ class ViewFeatures:
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Features (n_present, n_features) of rows that have the view, and which these are."""
-        features, present = self.rows(batch, judge=judge)
+        rows, present = self._read(batch, judge=judge)
         if not present.any():
             return np.empty((0, 0)), present
+        features = as_rows(rows)
         if self.recipe is not None:
-            features = self.recipe.apply(features)
+            features = np.empty((rows.shape[0], self.recipe.n_features))
+            for at, block in in_blocks(rows):
+                features[at] = self.recipe.apply(block)
         return features if self.kernel is None else self.kernel.apply(features), present
 
     def rows(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Numbers of the rows that have the view, before the recipe, and which rows these are."""
+        rows, present = self._read(batch, judge=judge)
+        return as_rows(rows), present
+
+    def _read(self, batch: Batch, *, judge: bool) -> tuple[Any, Mask]:
+        """As `rows`, but those of a plan are not encoded yet."""
         if self.transformer is not None:
             given, present = _guest_rows(self.transformer, batch)
             if not present.any():
                 return np.empty((0, 0)), present
             rows = _apply_guest(self.transformer, given, fit=False)
         elif self.plan is not None:
-            rows, present = self.plan.encode(batch, judge=judge)
+            rows, present = self.plan.read(batch, judge=judge)
         else:
             rows, present = read_numbers(batch)
         if self.recipe.histogram if self.recipe is not None else _compares_counts(self.kernel):
-            _check_histograms(batch, rows, present)
+            _check_histograms(batch, rows := as_rows(rows), present)
         return rows, present
 
     def with_gamma(self, gamma: float) -> "ViewFeatures":
@@ -232,18 +241,20 @@ class FeatureSpec:
         """Refuse rows that would be histograms and have negative numbers."""
         steps = None if self.recipe is None else self.recipe.steps
         if _compares_counts(self.kernel) if steps is None else RECIPES[steps].histogram:
-            _check_histograms(batch, rows, present)
+            _check_histograms(batch, as_rows(rows), present)
 
     def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
         """Moments of the rows of a chunk that have the view, and which rows these are."""
         if self.transformer is not None:
             return None, _guest_rows(self.transformer, batch)[1]
-        rows, present = ViewFeatures(plan).rows(batch, judge=False)
+        rows, present = ViewFeatures(plan)._read(batch, judge=False)
         if not self.learns_from_moments or not present.any():
             return None, present
-        assert self.recipe is not None
+        recipe, table = self.recipe, batch.origin.table
+        assert recipe is not None
         self._check_signs(batch, rows, present)
-        return Moments.of(self.recipe._before_moments(rows), batch.origin.table), present
+        blocks = (recipe._before_moments(block) for _, block in in_blocks(rows))
+        return reduce(Moments.combine, (Moments.of(block, table) for block in blocks)), present
 
     def fit_chunks(
         self,

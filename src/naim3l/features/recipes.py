@@ -6,7 +6,7 @@ fitted to rows, or to their `Moments`, which add up over chunks.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -171,7 +171,7 @@ class Recipe:
             offset, rest = rest, offset
         found = _oriented(*leading_axes(centred, n_axes), n_rows)
         fitted = FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
-        return fitted, normalize(centred.multiply(fitted.axes.T))
+        return fitted, _of_unit_length(centred.multiply(fitted.axes.T))
 
     def _fit_moments(
         self, moments: "Moments", texts: NDArray[np.intp] | None = None
@@ -253,10 +253,21 @@ class FittedRecipe:
 
     def apply(self, rows: Any) -> Matrix:
         """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features)."""
-        return normalize(self.components(rows))
+        return _of_unit_length(self.components(rows))
+
+    @cached_property
+    def _of_columns(self) -> tuple[NDArray[np.float64], Matrix]:
+        """What is subtracted from all columns, and the axes in their units, (n_columns, n_axes)."""
+        scale = 1.0 if self.scale is None else self.scale
+        shift, axes = np.zeros(len(self.kept)), np.zeros((len(self.kept), self.n_features))
+        shift[self.kept], axes[self.kept] = self.offset * scale, (self.axes / scale).T
+        return shift, axes
 
     def components(self, rows: Any) -> Matrix:
         """Features of rows before they are normalised to unit length."""
+        if isinstance(rows, np.ndarray) and not self.histogram:
+            shift, axes = self._of_columns
+            return (rows - shift) @ axes - self.mean @ self.axes.T
         rows = _shifted(self.before_axes(rows), self.offset)
         return np.asarray(rows @ self.axes.T - self.mean @ self.axes.T)
 
@@ -271,6 +282,14 @@ def _oriented(squares: NDArray, axes: Matrix, n_rows: int) -> tuple[Matrix, NDAr
     rounding = np.finfo(np.float64).eps * max(n_rows, axes.shape[1]) * variances[0]
     n_kept = int(np.sum(variances > rounding))
     return np.ascontiguousarray((axes * signs)[:n_kept]), squares[:n_kept] / n_rows
+
+
+def _of_unit_length(rows: Matrix) -> Matrix:
+    """Rows divided by their lengths, in place, unless they are 0; as `normalize`, but faster."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths[lengths < 10 * np.finfo(rows.dtype).eps] = 1
+    rows /= lengths[:, None]
+    return rows
 
 
 def _roots(rows: Any) -> Any:

@@ -22,7 +22,14 @@ from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
 from naim3l.features.cells import NUMBERS, UNIT, as_text, days, days_of_array, tags_of
 from naim3l.features.terms import TermCounts
-from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
+from naim3l.input.batches import (
+    LARGEST,
+    Batch,
+    is_missing,
+    is_unknown,
+    present_rows,
+    refusal_of_number,
+)
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
 NUMBER, TRUTH, DATE, TEXT, CELLS = "number", "truth", "date", "text", "cells"
@@ -789,6 +796,15 @@ def types_and_missing(
     types = column_types(batch, text)
     types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
     return types, missing_cells(batch, types)
+
+
+def rows_with_some(batch: Batch, types: Sequence[str]) -> Mask:
+    """Mask (n_rows,) of the rows that have the view: in which some cell is known."""
+    if batch.frame is not None:  # mostly, its numbers tell of all rows
+        some = ~np.isnan(batch.numeric_block).all(axis=1)
+        if some.all():
+            return some
+    return present_rows(batch, missing_cells(batch, types), allow_missing=True)
 
 
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
