@@ -7,7 +7,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from hashlib import blake2b
+from itertools import compress
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -65,8 +67,13 @@ class ValueCounts:
     @classmethod
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
         """Counts of numbers, (n_rows,), without NaN."""
-        bits = (numbers + 0.0).view(np.uint64)  # -0 and 0 are one value
-        return cls._smallest(splitmix64(bits), np.ones(len(bits)))
+        values, repeats = numbers + 0.0, np.ones(len(numbers))  # -0 and 0 are one value
+        if len(values) and values.max() < (low := values.min()) + len(values):
+            if (values == np.floor(values)).all():  # whole numbers of few kinds, without sorting
+                n = np.bincount((values - low).astype(np.intp))
+                at = np.flatnonzero(n)
+                values, repeats = at + low, n[at]
+        return cls._smallest(splitmix64(values.view(np.uint64)), repeats)
 
     @property
     def n_values(self) -> int:
@@ -262,9 +269,10 @@ def count_sizes(numbers: NDArray[np.float64], repeats: ArrayLike = 1) -> Counter
     kept = numbers <= LARGEST  # others are refused
     with np.errstate(divide="ignore"):
         sizes = np.floor(PER_OCTAVE * np.log2(numbers[kept]))
-    bins, of_number = np.unique(np.maximum(sizes, ZERO).astype(int), return_inverse=True)
-    n = np.bincount(of_number, np.broadcast_to(repeats, numbers.shape)[kept], len(bins))
-    return Counter(dict(zip(bins.tolist(), n.astype(int).tolist(), strict=True)))
+    bins = np.maximum(sizes, ZERO).astype(int) - ZERO
+    n = np.bincount(bins, np.broadcast_to(repeats, numbers.shape)[kept]).astype(int)
+    at = np.flatnonzero(n)
+    return Counter(dict(zip((at + ZERO).tolist(), n[at].tolist(), strict=True)))
 
 
 def add_sizes(first: Counter[int] | None, second: Counter[int] | None) -> Counter[int] | None:
@@ -454,20 +462,21 @@ class RowPatterns:
     @classmethod
     def of(cls, missing: Any) -> "RowPatterns":
         """Patterns of a mask of missing cells, (n_rows, n_columns)."""
-        n_columns = missing.shape[1]
-        n_missing = np.asarray(missing.sum(axis=1)).ravel()
-        n_present = int((n_missing < n_columns).sum())
-        lacking = np.flatnonzero((n_missing > 0) & (n_missing < n_columns))
-        if not len(lacking):
-            return cls(n_columns, n_present, {})
-        if sparse.issparse(missing):  # has no columns of text, for which the number matters
-            return cls(n_columns, n_present, None)
-        partly: dict[bytes, int] = {}
-        for known in map(bytes, np.packbits(~missing[lacking], axis=1)):
-            partly[known] = partly.get(known, 0) + 1
+        n_rows, n_columns = missing.shape
+        if sparse.issparse(missing):  # has no columns of text, for which the patterns matter
+            n_missing = np.asarray(missing.sum(axis=1)).ravel()
+            partly = {} if np.isin(n_missing, (0, n_columns)).all() else None
+            return cls(n_columns, int((n_missing < n_columns).sum()), partly)
+        bits = np.packbits(missing, axis=1)
+        lacks_all = (bits == np.packbits(np.ones(n_columns, dtype=bool))).all(axis=1)
+        known = ~bits[bits.any(axis=1) & ~lacks_all]
+        rows, partly = known.view(f"V{bits.shape[1]}").ravel().tolist(), Counter[bytes]()
+        for start in range(0, len(rows), MOST_PATTERNS):
+            partly.update(rows[start : start + MOST_PATTERNS])
             if len(partly) > MOST_PATTERNS:
-                return cls(n_columns, n_present, None)
-        return cls(n_columns, n_present, partly)
+                break
+        few = dict(partly) if len(partly) <= MOST_PATTERNS else None
+        return cls(n_columns, n_rows - int(lacks_all.sum()), few)
 
     def combine(self, other: "RowPatterns") -> "RowPatterns":
         """Patterns of the rows of both."""
@@ -663,6 +672,7 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
 # Leaks: columns that tell a label, such as the age at which a disease was found.
 
 MOST_PAIRS = 50_000  # columns times labels; beyond it, nothing is counted
+TIED_ENTRIES = 2**20  # of labels that are counted at a time
 MOST_TIED = 60  # different values of text that are counted
 _EXACT = 16  # whole numbers up to here are counted singly
 _OTHER = "another number"
@@ -688,18 +698,36 @@ class LabelTies:
 
         ``values`` has the codes (n_rows,), -1 for missing, and the values of some columns.
         """
-        signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
+        step = max(1, TIED_ENTRIES // max(signed.shape[1], 1))
+        slices = [slice(i, i + step) for i in range(0, max(len(signed), 1), step)]
+        blocks = (
+            cls._of_block(
+                signed[at], missing[at], {j: (of[at], v) for j, (of, v) in values.items()}
+            )
+            for at in slices
+        )
+        return reduce(cls.combine, blocks)
 
-        def count(which: Mask) -> NDArray[np.int64]:
-            return (which.astype(float) @ signs).astype(np.int64).reshape(-1, 2, signed.shape[1])
+    @classmethod
+    def _of_block(
+        cls, signed: NDArray[np.int8], missing: Mask, values: Mapping[int, Any]
+    ) -> "LabelTies":
+        signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
+        (row, sign), n_signs = signs.nonzero(), signs.shape[1]
+
+        def count(codes: NDArray[np.intp], n_codes: int) -> NDArray[np.int64]:
+            entries = (codes[row] + 1) * n_signs + sign
+            n = np.bincount(entries, minlength=(n_codes + 1) * n_signs)
+            return n.reshape(n_codes + 1, 2, -1)[1:]
 
         tied = {
             j: None
             if len(keys) > MOST_TIED
-            else dict(zip(keys, count(np.arange(len(keys))[:, None] == codes), strict=True))
+            else dict(zip(keys, count(codes, len(keys)), strict=True))
             for j, (codes, keys) in values.items()
         }
-        return cls(count(np.ones((1, len(signed)), dtype=bool))[0], count(~missing.T), tied)
+        known = [count(-of_column.astype(np.intp), 1)[0] for of_column in missing.T]
+        return cls(count(np.zeros(len(signed), dtype=np.intp), 1)[0], np.stack(known), tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
         """Ties of the rows of both."""
@@ -745,13 +773,12 @@ def _contrast(n: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[NDArray, NDA
 
 def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[str]]:
     """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
+    keys = [*map(str, range(-_EXACT, _EXACT + 1)), _OTHER]
     exact = (np.abs(numbers) <= _EXACT) & (numbers == np.floor(numbers))
-    values, codes = np.unique(
-        np.where(exact | np.isnan(numbers), numbers, np.inf), return_inverse=True
-    )
-    there = values[~np.isnan(values)]  # before NaN
-    keys = [str(int(value)) if np.isfinite(value) else _OTHER for value in there]
-    return np.where(codes < len(keys), codes, -1), keys
+    codes = np.where(exact, numbers + _EXACT, len(keys) - 1).astype(np.intp)
+    codes[np.isnan(numbers)] = -1
+    found = np.bincount(codes + 1, minlength=len(keys) + 1)[1:] > 0
+    return np.where(codes < 0, -1, np.cumsum(found)[codes] - 1), [*compress(keys, found)]
 
 
 def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:
