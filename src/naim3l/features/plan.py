@@ -72,7 +72,7 @@ RARE_WORD = 3  # rows of a value of text below which it is one of the rare ones 
 # A column is almost empty if fewer cells than these are known, and fewer than half of all: filled
 # in with the mean it would be constant except in a few rows, which scaling would move far away.
 FEWEST_KNOWN, FEWEST_SHARE = 5, 0.01
-BLOCK_NUMBERS = 100_000  # of the rows that are encoded at a time, unless they are few and wide
+BLOCK_NUMBERS = 200_000  # of the rows that are encoded at a time, unless they are few and wide
 MOST_WARNINGS = 8  # if more columns are dropped, one warning lists them
 KINDS = (NUMBER, TRUTH, DATE, TEXT)
 ID_REASON = "an id: "  # begins the reason for which an id is dropped

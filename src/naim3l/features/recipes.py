@@ -380,7 +380,8 @@ class Moments:
         mean = rows.mean(axis=0)
         centred = rows - mean
         rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
-        mean, centred = mean + rest, centred - rest
+        centred -= rest
+        mean = mean + rest
         return cls(n_rows, mean, centred.T @ centred, rows.min(axis=0), rows.max(axis=0))
 
     @classmethod

@@ -68,11 +68,11 @@ class ValueCounts:
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
         """Counts of numbers, (n_rows,), without NaN."""
         values, repeats = numbers + 0.0, np.ones(len(numbers))  # -0 and 0 are one value
-        if len(values) and values.max() < (low := values.min()) + len(values):
-            if (values == np.floor(values)).all():  # whole numbers of few kinds, without sorting
-                n = np.bincount((values - low).astype(np.intp))
-                at = np.flatnonzero(n)
-                values, repeats = at + low, n[at]
+        few = len(values) and values.max() < (low := values.min()) + len(values)
+        if few and (values == np.floor(values)).all():  # need not be sorted
+            n = np.bincount((values - low).astype(np.intp))
+            at = np.flatnonzero(n)
+            values, repeats = at + low, n[at]
         return cls._smallest(splitmix64(values.view(np.uint64)), repeats)
 
     @property
@@ -612,42 +612,42 @@ class TableSurvey:
         """Add what typed numbers and truth values tell; returns these, (n_rows, n_numeric)."""
         if not numeric or not self.n_rows:
             return np.empty((self.n_rows, len(numeric)))
-        part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
-        filled = numbers = part.numbers(allowed=AS_NUMBERS)
-        is_sparse = sparse.issparse(numbers)
-        if np.isnan(numbers.data if is_sparse else numbers).any():
-            filled = numbers.copy() if is_sparse else np.copy(numbers)  # in the same order
-            stored = filled.data if is_sparse else filled
-            stored[np.isnan(stored)] = 0
-        with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
-            totals = np.asarray(filled.sum(axis=0)).ravel()
-        if is_sparse:
-            lowest, highest = (end(axis=0).toarray().ravel() for end in (filled.min, filled.max))
-        else:
-            lowest = np.fmin.reduce(numbers, axis=0, initial=np.inf)
-            highest = np.fmax.reduce(numbers, axis=0, initial=-np.inf)
-        for k in np.flatnonzero(np.maximum(-lowest, highest) > LARGEST).tolist():
-            column = filled[:, [k]].toarray().ravel() if is_sparse else filled[:, k]
-            large = np.abs(column) > LARGEST
-            if large.any():
-                row = int(np.argmax(large))
-                totals[k] = column[~large].sum()
-                error = ValueError(refusal_of_number(part.place(row, k), column[row]))
-                self.too_large[numeric[k]] = row, error
-        self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
-        for k, j in enumerate(() if is_sparse else numeric):
-            known = numbers[:, k]
-            self.sizes[j] = count_sizes(known[~np.isnan(known)]) if lowest[k] >= 0 else None
-        if batch.columns is None:
-            return numbers
-        head = numbers[:_HEAD]
-        whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
+        numbers = batch.numbers_of(numeric, allowed=AS_NUMBERS)
+        if sparse.issparse(numbers):
+            filled = numbers.copy()
+            filled.data[np.isnan(filled.data)] = 0
+            with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
+                self.totals[numeric] = np.asarray(filled.sum(axis=0)).ravel()
+            self.lowest[numeric] = filled.min(axis=0).toarray().ravel()
+            self.highest[numeric] = filled.max(axis=0).toarray().ravel()
         for k, j in enumerate(numeric):
-            self.ids[j] = IdEvidence(int(self.n_known[j]))
-            if whole[k] and not self.types[j][TRUTH]:
-                known = numbers[:, k]
-                self.ids[j] = IdEvidence.of_numbers(known[~np.isnan(known)])
+            if not sparse.issparse(numbers):
+                self._add_column(batch, j, numbers[:, k])
+            if max(-self.lowest[j], self.highest[j]) > LARGEST:
+                column = numbers[:, [k]].toarray() if sparse.issparse(numbers) else numbers[:, k]
+                self._add_large(batch, j, column.ravel())
         return numbers
+
+    def _add_column(self, batch: Batch, j: int, column: NDArray[np.float64]) -> None:
+        """Add what a column of numbers tells, (n_rows,)."""
+        missing = np.isnan(column)
+        known = column[~missing] if missing.any() else column
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.totals[j] = known.sum()
+        self.lowest[j], self.highest[j] = known.min(initial=np.inf), known.max(initial=-np.inf)
+        self.sizes[j] = count_sizes(known) if self.lowest[j] >= 0 else None
+        if batch.columns is not None:
+            head = known[:_HEAD]
+            whole = not self.types[j][TRUTH] and (head == np.floor(head)).all()
+            self.ids[j] = IdEvidence.of_numbers(known) if whole else IdEvidence(len(known))
+
+    def _add_large(self, batch: Batch, j: int, column: NDArray[np.float64]) -> None:
+        """Leave numbers that are infinite or too large out of the sum, and refuse the first."""
+        large = np.abs(column) > LARGEST
+        row = int(np.argmax(large))
+        self.totals[j] = np.nansum(column[~large])
+        error = ValueError(refusal_of_number(batch.place(row, j), column[row]))
+        self.too_large[j] = row, error
 
 
 def combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
@@ -714,20 +714,20 @@ class LabelTies:
     ) -> "LabelTies":
         signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
         (row, sign), n_signs = signs.nonzero(), signs.shape[1]
+        entries = sparse.csr_array((np.ones(len(row), dtype=np.int64), (sign, row)), signs.T.shape)
 
         def count(codes: NDArray[np.intp], n_codes: int) -> NDArray[np.int64]:
-            entries = (codes[row] + 1) * n_signs + sign
-            n = np.bincount(entries, minlength=(n_codes + 1) * n_signs)
+            n = np.bincount((codes[row] + 1) * n_signs + sign, minlength=(n_codes + 1) * n_signs)
             return n.reshape(n_codes + 1, 2, -1)[1:]
 
-        tied = {
-            j: None
-            if len(keys) > MOST_TIED
-            else dict(zip(keys, count(codes, len(keys)), strict=True))
-            for j, (codes, keys) in values.items()
-        }
-        known = [count(-of_column.astype(np.intp), 1)[0] for of_column in missing.T]
-        return cls(count(np.zeros(len(signed), dtype=np.intp), 1)[0], np.stack(known), tied)
+        known = (entries @ ~missing).T.reshape(len(missing.T), 2, -1)
+        tied: dict[int, Any] = {}
+        for j, (codes, keys) in values.items():
+            tied[j] = None
+            if len(keys) <= MOST_TIED:
+                n = known[j : j + 1] if len(keys) == 1 else count(codes, len(keys))
+                tied[j] = dict(zip(keys, n, strict=True))
+        return cls(entries.sum(axis=1).reshape(2, -1), known, tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
         """Ties of the rows of both."""
@@ -775,6 +775,8 @@ def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.intp], 
     """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
     keys = [*map(str, range(-_EXACT, _EXACT + 1)), _OTHER]
     exact = (np.abs(numbers) <= _EXACT) & (numbers == np.floor(numbers))
+    if not exact.any():
+        return -np.isnan(numbers).astype(np.intp), [_OTHER] * (not np.isnan(numbers).all())
     codes = np.where(exact, numbers + _EXACT, len(keys) - 1).astype(np.intp)
     codes[np.isnan(numbers)] = -1
     found = np.bincount(codes + 1, minlength=len(keys) + 1)[1:] > 0
