@@ -79,8 +79,9 @@ class ViewFeatures:
         rows, present = self._read(batch, judge=judge)
         if not present.any():
             return np.empty((0, 0)), present
-        features = as_rows(rows)
-        if self.recipe is not None:
+        if self.recipe is None:
+            features = as_rows(rows)
+        else:
             features = np.empty((rows.shape[0], self.recipe.n_features))
             for at, block in in_blocks(rows):
                 features[at] = self.recipe.apply(block)

@@ -262,15 +262,19 @@ LOW_SHARE = 0.25  # of the positive numbers, which are below the shift
 SKEWED, LESS = 1.5, 0.5  # least skewness of the numbers, and most of logarithms as a share of it
 
 
-def count_sizes(numbers: NDArray[np.float64], repeats: ArrayLike = 1) -> Counter[int] | None:
-    """Rows in each bin, of numbers (n,) in ``repeats`` rows each; None if one is negative."""
+def count_sizes(
+    numbers: NDArray[np.float64], repeats: NDArray[Any] | None = None
+) -> Counter[int] | None:
+    """Rows in each bin, of numbers (n,) in so many rows each; None if one is negative."""
     if numbers.min(initial=0) < 0:
         return None
-    kept = numbers <= LARGEST  # others are refused
+    if not numbers.max(initial=0) <= LARGEST:  # others are refused
+        kept = numbers <= LARGEST
+        numbers, repeats = numbers[kept], None if repeats is None else repeats[kept]
     with np.errstate(divide="ignore"):
-        sizes = np.floor(PER_OCTAVE * np.log2(numbers[kept]))
+        sizes = np.floor(PER_OCTAVE * np.log2(numbers))
     bins = np.maximum(sizes, ZERO).astype(int) - ZERO
-    n = np.bincount(bins, np.broadcast_to(repeats, numbers.shape)[kept]).astype(int)
+    n = np.bincount(bins, repeats).astype(int)
     at = np.flatnonzero(n)
     return Counter(dict(zip((at + ZERO).tolist(), n[at].tolist(), strict=True)))
 
@@ -714,20 +718,21 @@ class LabelTies:
     ) -> "LabelTies":
         signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
         (row, sign), n_signs = signs.nonzero(), signs.shape[1]
-        entries = sparse.csr_array((np.ones(len(row), dtype=np.int64), (sign, row)), signs.T.shape)
 
         def count(codes: NDArray[np.intp], n_codes: int) -> NDArray[np.int64]:
             n = np.bincount((codes[row] + 1) * n_signs + sign, minlength=(n_codes + 1) * n_signs)
             return n.reshape(n_codes + 1, 2, -1)[1:]
 
-        known = (entries @ ~missing).T.reshape(len(missing.T), 2, -1)
+        rows = np.bincount(sign, minlength=n_signs).reshape(2, -1)
+        lacks = [sign[column[row]] for column in np.ascontiguousarray(missing.T)]
+        known = np.stack([rows - np.bincount(s, minlength=n_signs).reshape(2, -1) for s in lacks])
         tied: dict[int, Any] = {}
         for j, (codes, keys) in values.items():
             tied[j] = None
             if len(keys) <= MOST_TIED:
                 n = known[j : j + 1] if len(keys) == 1 else count(codes, len(keys))
                 tied[j] = dict(zip(keys, n, strict=True))
-        return cls(entries.sum(axis=1).reshape(2, -1), known, tied)
+        return cls(rows, known, tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
         """Ties of the rows of both."""
