@@ -12,8 +12,8 @@ used again.
 - ``workers``: the passes with one thread, two threads, and two processes of a cluster, the time of
   a part that has no rows, and small tables compared with fits in memory.
 - ``rival``: compared with SGDClassifier.partial_fit on the same files, one thread each.
-- ``cost``: processor time of the passes, of a ridge regression in one pass, and of reading alone, on
-  the same files: three tables with columns of all kinds, 15 labels, nine in ten unknown.
+- ``cost``: processor time of the passes, of a ridge regression in one pass, and of reading alone,
+  on the same files: three tables with columns of all kinds, 15 labels, nine in ten unknown.
 - ``kill``: a worker of a cluster is killed at random moments of the statistics pass. It is an error
   if a bit of the weights then differs.
 

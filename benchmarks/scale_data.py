@@ -58,7 +58,7 @@ class Dataset:
     @property
     def labels(self) -> dict[str, list[str]]:
         """Names of the columns of each view that are labels."""
-        return dict.fromkeys(self.views, list(self.label_names))
+        return {view: [*self.label_names] for view in self.views}
 
     @property
     def n_bytes(self) -> int:

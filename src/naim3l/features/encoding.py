@@ -82,9 +82,7 @@ class ViewFeatures:
         if self.recipe is None:
             features = as_rows(rows)
         else:
-            features = np.empty((rows.shape[0], self.recipe.n_features))
-            for at, block in in_blocks(rows):
-                features[at] = self.recipe.apply(block)
+            features = self.recipe.apply_to_blocks(in_blocks(rows), rows.shape[0])
         return features if self.kernel is None else self.kernel.apply(features), present
 
     def rows(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
@@ -255,7 +253,8 @@ class FeatureSpec:
         assert recipe is not None
         self._check_signs(batch, rows, present)
         blocks = (recipe._before_moments(block) for _, block in in_blocks(rows))
-        return reduce(Moments.combine, (Moments.of(block, table) for block in blocks)), present
+        found = (Moments.of(block, table, overwrite=True) for block in blocks)
+        return reduce(Moments.combine, found), present
 
     def fit_chunks(
         self,

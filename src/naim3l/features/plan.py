@@ -296,17 +296,16 @@ class ViewPlan:
 
     def _read_numbers(self, rows: Batch, types: Sequence[str], told: set[str] | None) -> list[Any]:
         """Columns other than text as they are: their positions among these, and numbers."""
-        numeric = (NUMBER, TRUTH)
+        numeric, parts = (NUMBER, TRUTH), list[Any]()
         at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
         typed = [j for j in at if types[j] in numeric and self.columns[j].kind in numeric]
-        parts: list[Any] = []
         if typed:
-            positions = [k for k, j in enumerate(at) if j in typed]
-            parts.append((positions, rows.numbers_of(typed, allowed=AS_NUMBERS)))
+            numbers = _checked(rows, typed, rows.numbers_of(typed, allowed=AS_NUMBERS))
+            parts.append((np.flatnonzero(np.isin(at, typed)), numbers))
         for k, j in enumerate(at):
             if j not in typed:
-                numbers = _read_cells(rows, j, types[j], self.columns[j], told)
-                parts.append(([k], numbers[:, None]))
+                numbers = _read_cells(rows, j, types[j], self.columns[j], told)[:, None]
+                parts.append(([k], _checked(rows, [j], numbers)))
         return parts
 
     @property
@@ -314,34 +313,37 @@ class ViewPlan:
         """Of columns other than text, which come first among the encoded ones, (n_numbers,)."""
         return np.array([column.mean for column in self.columns if column.kind != TEXT])
 
-    @cached_property
-    def _shifts(self) -> dict[int, float]:
-        """What is added before the logarithm, by positions of columns other than text."""
-        numbers = [column for column in self.columns if column.kind != TEXT]
-        return {k: column.log_shift for k, column in enumerate(numbers) if column.log_shift}
-
     def _sparse_numbers(self, rows: Batch) -> Any:
         """Columns of a sparse table, filled in; dense if some become logarithms."""
-        numbers = rows.numbers()
-        check_finite(rows, _filled(numbers, np.zeros(rows.shape[1])))
-        if self._shifts:
-            dense = numbers.toarray()
-            self.finish(dense)
-            return dense
-        return _filled(numbers, self.means) if np.isnan(numbers.data).any() else numbers
+        numbers = _checked(rows, range(rows.shape[1]), rows.numbers())
+        if any(column.log_shift for column in self.columns):
+            numbers = numbers.toarray()
+            self.finish(numbers)
+        elif (missing := np.isnan(numbers.data)).any():
+            numbers = numbers.copy()
+            numbers.data[missing] = self.means[numbers.indices[missing]]
+        return numbers
 
-    def finish(self, numbers: NDArray[np.float64]) -> bool:
-        """Take logarithms and fill in missing numbers, in place; False if one is too large."""
+    def finish(self, numbers: NDArray[np.float64]) -> None:
+        """Take logarithms of columns other than text, and fill in missing cells, in place."""
         missing = np.isnan(numbers)
-        lacks = missing.any()
-        if lacks:
-            np.copyto(numbers, 0, where=missing)
-        usable = numbers.max(initial=0) <= LARGEST and numbers.min(initial=0) >= -LARGEST
-        for k, shift in self._shifts.items():
-            numbers[:, k] = take_logarithm(numbers[:, k], shift)
-        if lacks:
+        for k, shift in enumerate(c.log_shift for c in self.columns if c.kind != TEXT):
+            if shift:
+                numbers[:, k] = take_logarithm(numbers[:, k], shift)
+        if missing.any():
             np.copyto(numbers, self.means, where=missing)
-        return bool(usable)
+
+
+def _checked(rows: Batch, columns: Sequence[int], numbers: Any) -> Any:
+    """Numbers of some columns, without infinite ones, and those that are too large."""
+    stored = numbers.data if sparse.issparse(numbers) else numbers
+    lowest, highest = (end.reduce(stored, axis=None, initial=0) for end in (np.fmin, np.fmax))
+    if max(-lowest, highest) > LARGEST:
+        filled = numbers.copy()
+        stored = filled.data if sparse.issparse(filled) else filled
+        stored[np.isnan(stored)] = 0
+        check_finite(rows.select_columns(columns), filled)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -383,19 +385,8 @@ class ReadRows:
             first, n = positions[0], len(positions)
             columns[first : first + n] = 0
             columns[np.where(part[at] < n, first + part[at], self.n_encoded), every] = 1
-        n_numbers = len(self.plan.means)
-        if not self.plan.finish(columns[:n_numbers].T):
-            self._refuse()
+        self.plan.finish(columns[: len(self.plan.means)].T)
         return columns[:-1].T
-
-    def _refuse(self) -> None:
-        """Raise the error that names the first number that is infinite or too large."""
-        at = [j for j, column in enumerate(self.plan.columns) if column.kind != TEXT]
-        numbers = np.zeros((len(self.rows), len(at)))
-        for positions, part in self.parts:
-            if part.ndim == 2 and positions[-1] < len(at):
-                numbers[:, positions] = np.where(np.isnan(part), 0, part)
-        check_finite(self.rows.select_columns(at), numbers)
 
 
 def as_rows(rows: Any) -> Any:
@@ -406,7 +397,8 @@ def as_rows(rows: Any) -> Any:
 def in_blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
     """A few rows at a time, of rows that were read or of an array, and which these are.
 
-    There are at least as many as columns, so that products of columns are worth their size.
+    They may be overwritten. There are at least as many as columns, so that products of columns are
+    worth their size.
     """
     n_rows, width = rows.shape
     n = max(width, BLOCK_NUMBERS // max(width, 1))
@@ -414,17 +406,7 @@ def in_blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
     if isinstance(rows, ReadRows):
         yield from zip(slices, rows.blocks(slices), strict=True)
     else:
-        yield from ((at, rows[at]) for at in slices)
-
-
-def _filled(numbers: Any, values: NDArray[np.float64]) -> Any:
-    """A copy of the numbers with the value of the column where one is missing."""
-    if not sparse.issparse(numbers):
-        return np.where(np.isnan(numbers), values, numbers)
-    filled = numbers.copy()
-    missing = np.isnan(filled.data)
-    filled.data[missing] = values[filled.indices[missing]]
-    return filled
+        yield from ((at, rows[at].copy()) for at in slices)
 
 
 def _places(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[np.intp]:

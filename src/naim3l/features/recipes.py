@@ -4,7 +4,7 @@ A `FittedRecipe` is a few arrays and a pure function of rows, so that a file can
 fitted to rows, or to their `Moments`, which add up over chunks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Annotated, Any, ClassVar
@@ -255,6 +255,20 @@ class FittedRecipe:
         """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features)."""
         return _of_unit_length(self.components(rows))
 
+    def apply_to_blocks(self, blocks: Iterable[tuple[slice, Any]], n_rows: int) -> Matrix:
+        """`apply` for rows in blocks that may be overwritten, given with their places."""
+        features = np.empty((n_rows, self.n_features))
+        for at, rows in blocks:
+            if sparse.issparse(rows) or self.histogram:
+                features[at] = self.components(rows)
+            else:  # without other large arrays, for which workers of dask get new memory each time
+                shift, axes = self._of_columns
+                rows -= shift
+                np.matmul(rows, axes, out=features[at])
+                features[at] -= self.mean @ self.axes.T
+            _of_unit_length(features[at])
+        return features
+
     @cached_property
     def _of_columns(self) -> tuple[NDArray[np.float64], Matrix]:
         """What is subtracted from all columns, and the axes in their units, (n_columns, n_axes)."""
@@ -361,8 +375,11 @@ class Moments:
     highest: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows: Any, where: str = "X") -> "Moments":
-        """Moments of an array or sparse table of at most `MOST_COLUMNS` columns."""
+    def of(cls, rows: Any, where: str = "X", *, overwrite: bool = False) -> "Moments":
+        """Moments of an array, which may be overwritten, or sparse table.
+
+        It has at most `MOST_COLUMNS` columns.
+        """
         n_rows, n_columns = rows.shape
         if n_columns > MOST_COLUMNS:
             raise MemoryError(
@@ -377,12 +394,12 @@ class Moments:
         if sparse.issparse(rows):
             blocks = (cls._of_sparse(rows[i : i + _BLOCK]) for i in range(0, n_rows, _BLOCK))
             return reduce(cls.combine, blocks)
-        mean = rows.mean(axis=0)
-        centred = rows - mean
+        mean, ends = rows.mean(axis=0), (rows.min(axis=0), rows.max(axis=0))
+        centred = np.subtract(rows, mean, out=rows if overwrite else None)
         rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
         centred -= rest
         mean = mean + rest
-        return cls(n_rows, mean, centred.T @ centred, rows.min(axis=0), rows.max(axis=0))
+        return cls(n_rows, mean, centred.T @ centred, *ends)
 
     @classmethod
     def _of_sparse(cls, rows: Any) -> "Moments":

@@ -7,7 +7,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from hashlib import blake2b
 from itertools import compress
 from typing import Any, NamedTuple
@@ -702,36 +701,33 @@ class LabelTies:
 
         ``values`` has the codes (n_rows,), -1 for missing, and the values of some columns.
         """
-        step = max(1, TIED_ENTRIES // max(signed.shape[1], 1))
-        slices = [slice(i, i + step) for i in range(0, max(len(signed), 1), step)]
-        blocks = (
-            cls._of_block(
-                signed[at], missing[at], {j: (of[at], v) for j, (of, v) in values.items()}
-            )
-            for at in slices
+        n_rows, n_labels = signed.shape
+        present, lacks = ~missing.all(axis=1), np.ascontiguousarray(missing.T)
+        few = {j: of for j, of in values.items() if len(of[1]) <= MOST_TIED}
+        rows, known = (
+            np.zeros((2, n_labels), np.int64),
+            np.zeros((len(lacks), 2, n_labels), np.int64),
         )
-        return reduce(cls.combine, blocks)
-
-    @classmethod
-    def _of_block(
-        cls, signed: NDArray[np.int8], missing: Mask, values: Mapping[int, Any]
-    ) -> "LabelTies":
-        signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
-        (row, sign), n_signs = signs.nonzero(), signs.shape[1]
-
-        def count(codes: NDArray[np.intp], n_codes: int) -> NDArray[np.int64]:
-            n = np.bincount((codes[row] + 1) * n_signs + sign, minlength=(n_codes + 1) * n_signs)
-            return n.reshape(n_codes + 1, 2, -1)[1:]
-
-        rows = np.bincount(sign, minlength=n_signs).reshape(2, -1)
-        lacks = [sign[column[row]] for column in np.ascontiguousarray(missing.T)]
-        known = np.stack([rows - np.bincount(s, minlength=n_signs).reshape(2, -1) for s in lacks])
-        tied: dict[int, Any] = {}
-        for j, (codes, keys) in values.items():
-            tied[j] = None
-            if len(keys) <= MOST_TIED:
-                n = known[j : j + 1] if len(keys) == 1 else count(codes, len(keys))
-                tied[j] = dict(zip(keys, n, strict=True))
+        counts = {j: np.zeros((len(keys), 2, n_labels), np.int64) for j, (_, keys) in few.items()}
+        step = max(1, TIED_ENTRIES // max(n_rows, 1))
+        for first in range(0, n_labels, step):
+            some = signed[:, first : first + step] * present[:, None]
+            row, sign = np.hstack([some > 0, some < 0]).nonzero()
+            shape, size, at = (-1, 2, some.shape[1]), 2 * some.shape[1], slice(first, first + step)
+            n_of = np.bincount(sign, minlength=size)
+            rows[:, at] = n_of.reshape(shape[1:])
+            for j, column in enumerate(lacks):
+                n = n_of - np.bincount(sign[column[row]], minlength=size)
+                known[j, :, at] = n.reshape(shape[1:])
+            for j, (codes, keys) in few.items():
+                if len(keys) == 1:  # of which all known cells are
+                    counts[j][0, :, at] = known[j, :, at]
+                else:
+                    entries = (codes[row].astype(np.intp) + 1) * size + sign
+                    n = np.bincount(entries, minlength=size * (len(keys) + 1))
+                    counts[j][:, :, at] = n.reshape(shape)[1:]
+        tied: dict[int, Any] = dict.fromkeys(values)
+        tied |= {j: dict(zip(keys, counts[j], strict=True)) for j, (_, keys) in few.items()}
         return cls(rows, known, tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
@@ -776,16 +772,17 @@ def _contrast(n: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[NDArray, NDA
     return np.max(gaps, axis=0) * enough, np.max(ratios, axis=0) * enough
 
 
-def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[str]]:
+def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int8], list[str]]:
     """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
-    keys = [*map(str, range(-_EXACT, _EXACT + 1)), _OTHER]
-    exact = (np.abs(numbers) <= _EXACT) & (numbers == np.floor(numbers))
+    missing, exact = np.isnan(numbers), np.abs(numbers) <= _EXACT
+    exact &= numbers == np.floor(numbers)
     if not exact.any():
-        return -np.isnan(numbers).astype(np.intp), [_OTHER] * (not np.isnan(numbers).all())
-    codes = np.where(exact, numbers + _EXACT, len(keys) - 1).astype(np.intp)
-    codes[np.isnan(numbers)] = -1
-    found = np.bincount(codes + 1, minlength=len(keys) + 1)[1:] > 0
-    return np.where(codes < 0, -1, np.cumsum(found)[codes] - 1), [*compress(keys, found)]
+        return -missing.astype(np.int8), [_OTHER] * (not missing.all())
+    codes = np.where(exact, numbers + _EXACT, 2 * _EXACT + 1).astype(np.int8)
+    codes[missing] = -1
+    found = np.bincount(codes[~missing], minlength=2 * _EXACT + 2) > 0
+    keys = compress([*map(str, range(-_EXACT, _EXACT + 1)), _OTHER], found)
+    return np.append(np.cumsum(found, dtype=np.int8) - 1, np.int8(-1))[codes], [*keys]
 
 
 def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:

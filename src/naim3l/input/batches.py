@@ -139,19 +139,13 @@ class Batch:
 
         A cell that cannot be compared, such as a list, is a TypeError.
         """
-        if j not in self._distinct:
+        if j not in self._distinct and hasattr(self.data, "iloc"):  # in C, for all cells at once
             with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
-                self._distinct[j] = self._factorized(j)
+                codes, cells = self.data.iloc[:, j].factorize()
+                self._distinct[j] = codes, cells.tolist()
         if j not in self._distinct:  # cell by cell, which tells where one cannot be used
             self._distinct[j] = self._looked_up(j)
         return self._distinct[j]
-
-    def _factorized(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
-        """`distinct` of a column of pandas, whose code in C is many times as fast."""
-        if not hasattr(self.data, "iloc"):
-            raise TypeError("not a table of pandas")
-        codes, cells = self.data.iloc[:, j].factorize()
-        return codes, cells.tolist()
 
     def _looked_up(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
         values, cells = dict[Any, int](), self.cells(j)
