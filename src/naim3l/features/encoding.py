@@ -24,7 +24,7 @@ from naim3l._arrays import Mask
 from naim3l._device import CPU
 from naim3l._origin import Origin
 from naim3l.features.kernels import AUTO, HISTOGRAM_KERNELS, KERNELS, LANDMARKS, Kernel, KernelMap
-from naim3l.features.plan import MOST_CATEGORIES, ViewPlan, as_rows, in_blocks
+from naim3l.features.plan import MOST_CATEGORIES, ReadRows, ViewPlan, as_rows
 from naim3l.features.recipes import RECIPES, FittedRecipe, Moments, Recipe
 from naim3l.files.stored import Guest, Maybe, Nested
 from naim3l.input.batches import (
@@ -79,10 +79,12 @@ class ViewFeatures:
         rows, present = self._read(batch, judge=judge)
         if not present.any():
             return np.empty((0, 0)), present
-        if self.recipe is None:
-            features = as_rows(rows)
+        if self.recipe is not None and isinstance(rows, ReadRows):
+            features = np.empty((len(rows.rows), self.recipe.n_features))
+            for at, block in rows.blocks():
+                self.recipe.apply(block, out=features[at])
         else:
-            features = self.recipe.apply_to_blocks(in_blocks(rows), rows.shape[0])
+            features = as_rows(rows) if self.recipe is None else self.recipe.apply(rows)
         return features if self.kernel is None else self.kernel.apply(features), present
 
     def rows(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
@@ -252,8 +254,9 @@ class FeatureSpec:
         recipe, table = self.recipe, batch.origin.table
         assert recipe is not None
         self._check_signs(batch, rows, present)
-        blocks = (recipe._before_moments(block) for _, block in in_blocks(rows))
-        found = (Moments.of(block, table, overwrite=True) for block in blocks)
+        if not isinstance(rows, ReadRows):
+            return Moments.of(recipe._before_moments(rows), table), present
+        found = (Moments.of(recipe._before_moments(block), table) for _, block in rows.blocks())
         return reduce(Moments.combine, found), present
 
     def fit_chunks(

@@ -51,7 +51,7 @@ from naim3l.features.survey import (
     find_ids,
     find_shift,
     mean_logarithm,
-    rows_with_some,
+    missing_cells,
     take_logarithm,
 )
 from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
@@ -63,6 +63,7 @@ from naim3l.input.batches import (
     check_finite,
     check_not_tiny,
     is_unknown,
+    present_rows,
     refusal_of_number,
 )
 
@@ -259,7 +260,11 @@ class ViewPlan:
     def read(self, batch: Batch, *, judge: bool = True) -> tuple["ReadRows | Any", Mask]:
         """As `encode`, but dense rows are not encoded yet."""
         types = column_types(batch, self._words)
-        present = rows_with_some(batch, types)
+        present = np.array(False)
+        if batch.frame is not None:  # numbers mostly tell that all rows have the view
+            present = ~np.isnan(batch.numeric_block).all(axis=1)
+        if not present.all():
+            present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
         rows = batch if present.all() else batch.take_rows(present)
         return self._read(rows, types, judge), present
 
@@ -300,12 +305,14 @@ class ViewPlan:
         at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
         typed = [j for j in at if types[j] in numeric and self.columns[j].kind in numeric]
         if typed:
-            numbers = _checked(rows, typed, rows.numbers_of(typed, allowed=AS_NUMBERS))
+            numbers = rows.numbers_of(typed, allowed=AS_NUMBERS)
+            check_finite(rows, numbers, typed)
             parts.append((np.flatnonzero(np.isin(at, typed)), numbers))
         for k, j in enumerate(at):
             if j not in typed:
                 numbers = _read_cells(rows, j, types[j], self.columns[j], told)[:, None]
-                parts.append(([k], _checked(rows, [j], numbers)))
+                check_finite(rows, numbers, [j])
+                parts.append(([k], numbers))
         return parts
 
     @property
@@ -315,7 +322,8 @@ class ViewPlan:
 
     def _sparse_numbers(self, rows: Batch) -> Any:
         """Columns of a sparse table, filled in; dense if some become logarithms."""
-        numbers = _checked(rows, range(rows.shape[1]), rows.numbers())
+        numbers = rows.numbers()
+        check_finite(rows, numbers, range(rows.shape[1]))
         if any(column.log_shift for column in self.columns):
             numbers = numbers.toarray()
             self.finish(numbers)
@@ -334,18 +342,6 @@ class ViewPlan:
             np.copyto(numbers, self.means, where=missing)
 
 
-def _checked(rows: Batch, columns: Sequence[int], numbers: Any) -> Any:
-    """Numbers of some columns, without infinite ones, and those that are too large."""
-    stored = numbers.data if sparse.issparse(numbers) else numbers
-    lowest, highest = (end.reduce(stored, axis=None, initial=0) for end in (np.fmin, np.fmax))
-    if max(-lowest, highest) > LARGEST:
-        filled = numbers.copy()
-        stored = filled.data if sparse.issparse(filled) else filled
-        stored[np.isnan(stored)] = 0
-        check_finite(rows.select_columns(columns), filled)
-    return numbers
-
-
 @dataclass(frozen=True)
 class ReadRows:
     """Rows of a batch of which all cells are read, and encoded a few rows at a time.
@@ -361,19 +357,20 @@ class ReadRows:
     # which of the columns is 1, (n_rows,), or the number of positions if none is.
     parts: list[tuple[Sequence[int], NDArray[Any]]]
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.n_encoded
-
     def encode(self) -> NDArray[np.float64]:
         """All rows, (n_rows, n_encoded)."""
         return self._fill(np.empty((self.n_encoded + 1, len(self.rows))), slice(None))
 
-    def blocks(self, slices: Sequence[slice]) -> Iterator[NDArray[np.float64]]:
-        """Some of the rows after others, in an array that is used again for the next ones."""
-        columns = np.empty((self.n_encoded + 1, max(at.stop - at.start for at in slices)))
-        for at in slices:
-            yield self._fill(columns[:, : at.stop - at.start], at)
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """A few rows at a time, which may be overwritten, and which they are.
+
+        There are at least as many as columns, so that products of columns are worth their size.
+        """
+        n, n_rows = max(self.n_encoded, BLOCK_NUMBERS // self.n_encoded), len(self.rows)
+        columns = np.empty((self.n_encoded + 1, min(n, n_rows)))  # used again for the next rows
+        for start in range(0, n_rows, n):
+            at = slice(start, min(start + n, n_rows))
+            yield at, self._fill(columns[:, : at.stop - start], at)
 
     def _fill(self, columns: NDArray[np.float64], at: slice) -> NDArray[np.float64]:
         """Some of the rows; ``columns`` has one more, for values of text without a column."""
@@ -392,21 +389,6 @@ class ReadRows:
 def as_rows(rows: Any) -> Any:
     """Rows that were read, as an array or sparse array."""
     return rows.encode() if isinstance(rows, ReadRows) else rows
-
-
-def in_blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
-    """A few rows at a time, of rows that were read or of an array, and which these are.
-
-    They may be overwritten. There are at least as many as columns, so that products of columns are
-    worth their size.
-    """
-    n_rows, width = rows.shape
-    n = max(width, BLOCK_NUMBERS // max(width, 1))
-    slices = [slice(start, min(start + n, n_rows)) for start in range(0, n_rows, n)]
-    if isinstance(rows, ReadRows):
-        yield from zip(slices, rows.blocks(slices), strict=True)
-    else:
-        yield from ((at, rows[at].copy()) for at in slices)
 
 
 def _places(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[np.intp]:

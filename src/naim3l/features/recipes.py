@@ -4,7 +4,7 @@ A `FittedRecipe` is a few arrays and a pure function of rows, so that a file can
 fitted to rows, or to their `Moments`, which add up over chunks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Annotated, Any, ClassVar
@@ -171,7 +171,7 @@ class Recipe:
             offset, rest = rest, offset
         found = _oriented(*leading_axes(centred, n_axes), n_rows)
         fitted = FittedRecipe(steps.histogram, kept, scale, deviation, offset, rest, *found, n_rows)
-        return fitted, _of_unit_length(centred.multiply(fitted.axes.T))
+        return fitted, normalize(centred.multiply(fitted.axes.T))
 
     def _fit_moments(
         self, moments: "Moments", texts: NDArray[np.intp] | None = None
@@ -251,23 +251,12 @@ class FittedRecipe:
         rows = _columns(rows, self.kept)
         return rows if self.scale is None else _divided(rows, self.scale)
 
-    def apply(self, rows: Any) -> Matrix:
-        """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features)."""
-        return _of_unit_length(self.components(rows))
+    def apply(self, rows: Any, out: Matrix | None = None) -> Matrix:
+        """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features).
 
-    def apply_to_blocks(self, blocks: Iterable[tuple[slice, Any]], n_rows: int) -> Matrix:
-        """`apply` for rows in blocks that may be overwritten, given with their places."""
-        features = np.empty((n_rows, self.n_features))
-        for at, rows in blocks:
-            if sparse.issparse(rows) or self.histogram:
-                features[at] = self.components(rows)
-            else:  # without other large arrays, for which workers of dask get new memory each time
-                shift, axes = self._of_columns
-                rows -= shift
-                np.matmul(rows, axes, out=features[at])
-                features[at] -= self.mean @ self.axes.T
-            _of_unit_length(features[at])
-        return features
+        With ``out``, they are written there, and an array of rows is overwritten, too.
+        """
+        return normalize(self.components(rows, out), copy=False)
 
     @cached_property
     def _of_columns(self) -> tuple[NDArray[np.float64], Matrix]:
@@ -277,13 +266,16 @@ class FittedRecipe:
         shift[self.kept], axes[self.kept] = self.offset * scale, (self.axes / scale).T
         return shift, axes
 
-    def components(self, rows: Any) -> Matrix:
+    def components(self, rows: Any, out: Matrix | None = None) -> Matrix:
         """Features of rows before they are normalised to unit length."""
-        if isinstance(rows, np.ndarray) and not self.histogram:
-            shift, axes = self._of_columns
-            return (rows - shift) @ axes - self.mean @ self.axes.T
-        rows = _shifted(self.before_axes(rows), self.offset)
-        return np.asarray(rows @ self.axes.T - self.mean @ self.axes.T)
+        rows, (shift, axes) = _roots(rows) if self.histogram else rows, self._of_columns
+        if out is None:
+            found = np.asarray(_shifted(rows, shift) @ axes)
+        else:
+            rows -= shift
+            found = np.matmul(rows, axes, out=out)
+        found -= self.mean @ self.axes.T
+        return found
 
 
 def _oriented(squares: NDArray, axes: Matrix, n_rows: int) -> tuple[Matrix, NDArray]:
@@ -296,14 +288,6 @@ def _oriented(squares: NDArray, axes: Matrix, n_rows: int) -> tuple[Matrix, NDAr
     rounding = np.finfo(np.float64).eps * max(n_rows, axes.shape[1]) * variances[0]
     n_kept = int(np.sum(variances > rounding))
     return np.ascontiguousarray((axes * signs)[:n_kept]), squares[:n_kept] / n_rows
-
-
-def _of_unit_length(rows: Matrix) -> Matrix:
-    """Rows divided by their lengths, in place, unless they are 0; as `normalize`, but faster."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    lengths[lengths < 10 * np.finfo(rows.dtype).eps] = 1
-    rows /= lengths[:, None]
-    return rows
 
 
 def _roots(rows: Any) -> Any:
@@ -375,11 +359,8 @@ class Moments:
     highest: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows: Any, where: str = "X", *, overwrite: bool = False) -> "Moments":
-        """Moments of an array, which may be overwritten, or sparse table.
-
-        It has at most `MOST_COLUMNS` columns.
-        """
+    def of(cls, rows: Any, where: str = "X") -> "Moments":
+        """Moments of an array or sparse table of at most `MOST_COLUMNS` columns."""
         n_rows, n_columns = rows.shape
         if n_columns > MOST_COLUMNS:
             raise MemoryError(
@@ -394,12 +375,12 @@ class Moments:
         if sparse.issparse(rows):
             blocks = (cls._of_sparse(rows[i : i + _BLOCK]) for i in range(0, n_rows, _BLOCK))
             return reduce(cls.combine, blocks)
-        mean, ends = rows.mean(axis=0), (rows.min(axis=0), rows.max(axis=0))
-        centred = np.subtract(rows, mean, out=rows if overwrite else None)
+        mean = rows.mean(axis=0)
+        centred = rows - mean
         rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
         centred -= rest
-        mean = mean + rest
-        return cls(n_rows, mean, centred.T @ centred, *ends)
+        ends = rows.min(axis=0), rows.max(axis=0)
+        return cls(n_rows, mean + rest, centred.T @ centred, *ends)
 
     @classmethod
     def _of_sparse(cls, rows: Any) -> "Moments":

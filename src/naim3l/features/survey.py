@@ -23,14 +23,7 @@ from naim3l._ids import is_named_like_id
 from naim3l._origin import Origin
 from naim3l.features.cells import NUMBERS, UNIT, as_text, days, days_of_array, tags_of
 from naim3l.features.terms import TermCounts
-from naim3l.input.batches import (
-    LARGEST,
-    Batch,
-    is_missing,
-    is_unknown,
-    present_rows,
-    refusal_of_number,
-)
+from naim3l.input.batches import LARGEST, Batch, is_missing, is_unknown, refusal_of_number
 
 # Kinds of columns by their types; of "cells", only the cells tell the kind.
 NUMBER, TRUTH, DATE, TEXT, CELLS = "number", "truth", "date", "text", "cells"
@@ -533,7 +526,11 @@ class TableSurvey:
         With labels ``signed`` (n_rows, n_labels), 1 = yes, -1 = no, leaks can be found.
         """
         n_rows, n_columns = batch.shape
-        types, missing = types_and_missing(batch, text, cells)
+        types = [
+            CELLS if j in cells and kind != TEXT else kind
+            for j, kind in enumerate(column_types(batch, text))
+        ]
+        missing = missing_cells(batch, types)
         n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
         labels = batch.column_labels()
         counts = [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)]
@@ -675,7 +672,6 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
 # Leaks: columns that tell a label, such as the age at which a disease was found.
 
 MOST_PAIRS = 50_000  # columns times labels; beyond it, nothing is counted
-TIED_ENTRIES = 2**20  # of labels that are counted at a time
 MOST_TIED = 60  # different values of text that are counted
 _EXACT = 16  # whole numbers up to here are counted singly
 _OTHER = "another number"
@@ -701,34 +697,22 @@ class LabelTies:
 
         ``values`` has the codes (n_rows,), -1 for missing, and the values of some columns.
         """
-        n_rows, n_labels = signed.shape
-        present, lacks = ~missing.all(axis=1), np.ascontiguousarray(missing.T)
-        few = {j: of for j, of in values.items() if len(of[1]) <= MOST_TIED}
-        rows, known = (
-            np.zeros((2, n_labels), np.int64),
-            np.zeros((len(lacks), 2, n_labels), np.int64),
-        )
-        counts = {j: np.zeros((len(keys), 2, n_labels), np.int64) for j, (_, keys) in few.items()}
-        step = max(1, TIED_ENTRIES // max(n_rows, 1))
-        for first in range(0, n_labels, step):
-            some = signed[:, first : first + step] * present[:, None]
-            row, sign = np.hstack([some > 0, some < 0]).nonzero()
-            shape, size, at = (-1, 2, some.shape[1]), 2 * some.shape[1], slice(first, first + step)
-            n_of = np.bincount(sign, minlength=size)
-            rows[:, at] = n_of.reshape(shape[1:])
-            for j, column in enumerate(lacks):
-                n = n_of - np.bincount(sign[column[row]], minlength=size)
-                known[j, :, at] = n.reshape(shape[1:])
-            for j, (codes, keys) in few.items():
-                if len(keys) == 1:  # of which all known cells are
-                    counts[j][0, :, at] = known[j, :, at]
-                else:
-                    entries = (codes[row].astype(np.intp) + 1) * size + sign
-                    n = np.bincount(entries, minlength=size * (len(keys) + 1))
-                    counts[j][:, :, at] = n.reshape(shape)[1:]
+        signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
+        (row, sign), n_signs = signs.nonzero(), signs.shape[1]
+
+        def count(codes: NDArray[np.integer], n: int) -> NDArray[np.int64]:
+            entries = (codes[row].astype(np.intp) + 1) * n_signs + sign
+            return np.bincount(entries, minlength=(n + 1) * n_signs)[n_signs:].reshape(
+                n, 2, n_signs // 2
+            )
+
+        known = np.concatenate([count(-column.astype(np.int8), 1) for column in missing.T])
         tied: dict[int, Any] = dict.fromkeys(values)
-        tied |= {j: dict(zip(keys, counts[j], strict=True)) for j, (_, keys) in few.items()}
-        return cls(rows, known, tied)
+        for j, (codes, keys) in values.items():
+            if len(keys) <= MOST_TIED:  # all known cells have a value that is the only one
+                n = known[j : j + 1] if len(keys) == 1 else count(codes, len(keys))
+                tied[j] = dict(zip(keys, n, strict=True))
+        return cls(count(np.zeros(len(signed), dtype=np.int8), 1)[0], known, tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
         """Ties of the rows of both."""
@@ -818,24 +802,6 @@ def _type(batch: Batch, j: int, dtype: Any) -> str:
     if dtype in (nw.Categorical, nw.Enum):
         return TEXT
     return CELLS if batch.sparse_numbers(j) is None else NUMBER
-
-
-def types_and_missing(
-    batch: Batch, text: Collection[str] = (), cells: Collection[int] = ()
-) -> tuple[list[str], Any]:
-    """Kind of each column by its type, and `missing_cells`; those at ``cells`` are of no type."""
-    types = column_types(batch, text)
-    types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
-    return types, missing_cells(batch, types)
-
-
-def rows_with_some(batch: Batch, types: Sequence[str]) -> Mask:
-    """Mask (n_rows,) of the rows that have the view: in which some cell is known."""
-    if batch.frame is not None:  # mostly, its numbers tell of all rows
-        some = ~np.isnan(batch.numeric_block).all(axis=1)
-        if some.all():
-            return some
-    return present_rows(batch, missing_cells(batch, types), allow_missing=True)
 
 
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:

@@ -478,19 +478,28 @@ def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
     return present
 
 
-def _all_usable(numbers: Any) -> bool:
-    """Whether no number of an array or sparse array is NaN or too large."""
+def _all_usable(numbers: Any, *, missing: bool = False) -> bool:
+    """Whether no number of an array or sparse array is too large, or NaN unless it may be."""
     stored = numbers.data if sparse.issparse(numbers) else numbers
-    return bool(stored.max(initial=0) <= LARGEST and stored.min(initial=0) >= -LARGEST)
+    ends = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
+    lowest, highest = (end.reduce(stored, axis=None, initial=0) for end in ends)
+    return bool(highest <= LARGEST and lowest >= -LARGEST)
 
 
-def check_finite(batch: Batch, numbers: Any) -> None:
-    """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch."""
-    if _all_usable(numbers):
+def check_finite(batch: Batch, numbers: Any, columns: Sequence[int] | None = None) -> None:
+    """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch.
+
+    In cells of some ``columns`` of a batch, NaN is allowed, and means that they are missing.
+    """
+    lacks = columns is not None
+    if _all_usable(numbers, missing=lacks):
         return
-    cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
+    cell = first_cell(
+        mark_cells(numbers, lambda of: ~((np.abs(of) <= LARGEST) | (lacks & np.isnan(of))))
+    )
     if cell is not None:
-        raise ValueError(refusal_of_number(batch.place(*cell), numbers[cell]))
+        at = cell if columns is None else (cell[0], columns[cell[1]])
+        raise ValueError(refusal_of_number(batch.place(*at), numbers[cell]))
 
 
 def refusal_of_number(place: str, cell: Any) -> str:

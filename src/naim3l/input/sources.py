@@ -404,21 +404,16 @@ def _in_one_task(pairs: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     A cluster may else compute them on different workers, and send one to the other. Pairs that need
     futures, or results of the same tasks, stay as they are.
     """
+    get, cull = load_extra("dask").get, load_extra("dask.optimization").cull
     graphs = {id(each.dask): each.dask for pair in pairs for each in pair}
     tasks = {key: task for graph in graphs.values() for key, task in dict(graph).items()}
-    needed, _ = load_extra("dask.core").get_deps(tasks)
-    functions, n_uses = list[Any](), Counter[Any]()
-    for pair in pairs:
-        own, stack = set[Any](), [each.key for each in pair]
-        while stack:
-            if (key := stack.pop()) not in own:
-                own.add(key)
-                stack += needed[key]
-        n_uses.update(own)
-        graph, keys = {key: tasks[key] for key in own}, [each.key for each in pair]
-        functions.append((partial(load_extra("dask").get, graph, keys),))
+    keys = [[each.key for each in pair] for pair in pairs]
+    own = [cull(tasks, of_pair)[0] for of_pair in keys]
+    n_uses = Counter(key for graph in own for key in graph)
     futures = any(type(task).__module__.startswith("distributed") for task in tasks.values())
-    return pairs if futures or max(n_uses.values(), default=1) > 1 else functions
+    if futures or max(n_uses.values(), default=1) > 1:
+        return pairs
+    return [(partial(get, graph, of_pair),) for graph, of_pair in zip(own, keys, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -119,17 +119,17 @@ class RowStatistics(ArrayFields):
         open_grams = np.zeros((1 + n_folds if free else 0, c, d, d), X.dtype)
         n_free = np.zeros(open_grams.shape[:2], dtype=np.intp)
         groups = _rows_by_sets(held, Y, n_folds) if free else [([], np.arange(len(Y)))]
-        n_threads, gather = blas_threads(), _Gathering()
+        n_threads = blas_threads()
         with limited_blas():  # products of small blocks: its own threads would wait for each other
             for sets, rows in groups:
                 open_in = {s: open_grams[s] for s in sets}
                 for s in sets:  # set 0 has the unknown entries alone
                     n_free[s] += ((held[rows] < 0) | (held[rows] == s - 1)).sum(axis=0)
-                for X_b, at in _blocks(X, rows, fit_intercept, gather):
+                for X_b, at in _blocks(X, rows, fit_intercept):
                     gram += (gram_b := as_dense(X_b.T @ X_b))
                     for cell in range(n_cells):
                         targets[cell] += X_b.T @ (Y[at] * (held[at] == cell)).astype(X.dtype)
-                    _add_grams(X_b, held[at], gram_b, known, open_in, gather, n_threads)
+                    _add_grams(X_b, held[at], gram_b, known, open_in, n_threads)
             cells = (Y > 0) * (held + 1)
             sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
         heights = np.reshape([len(R) for R in factors], (n_cells, c))
@@ -233,21 +233,15 @@ def _rows_by_sets(
 
 
 def _blocks(
-    X: Features, rows: NDArray[np.intp], ones: bool, gather: "_Gathering"
+    X: Features, rows: NDArray[np.intp], ones: bool
 ) -> Iterator[tuple[Features, NDArray[np.intp]]]:
     """A few of the rows at a time, dense unless very sparse, and their positions."""
-    n, d = X.shape
-    keep = sparse.issparse(X) and X.size <= SPARSE_SHARE * n * d
-    step = min(len(rows), max(1, BLOCK_NUMBERS // max(1, d)))
-    dense = None if keep else np.ones((step, d + ones), X.dtype)  # used again for the next rows
-    for start in range(0, len(rows), step or 1):
+    keep = sparse.issparse(X) and X.size <= SPARSE_SHARE * X.shape[0] * X.shape[1]
+    step = max(1, BLOCK_NUMBERS // max(1, X.shape[1]))
+    for start in range(0, len(rows), step):
         at = rows[start : start + step]
-        X_b = gather(X, at)
-        if dense is None:
-            yield append_ones(X_b) if ones else X_b, at
-        else:
-            dense[: len(at), :d] = as_dense(X_b)
-            yield dense[: len(at)], at
+        X_b = X[at] if keep else as_dense(X[at])
+        yield append_ones(X_b) if ones else X_b, at
 
 
 def _add_grams(
@@ -256,7 +250,6 @@ def _add_grams(
     whole: Matrix,
     known: Matrix,
     free: dict[int, Matrix],
-    gather: "_Gathering",
     n_threads: int,
 ) -> None:
     """Add ``X'X`` of the rows in which each label is known, by their fold, and is unknown.
@@ -264,13 +257,13 @@ def _add_grams(
     ``held`` (n, c) are folds, -1 of unknown entries, which are free in all given sets; those of a
     fold are in the set after it. ``whole`` is ``X'X`` of all rows.
     """
-    columns = np.ascontiguousarray(held.T)
+    columns, gather = np.ascontiguousarray(held.T), _Gathering(X)
     _, which = distinct(columns)
 
     def gram_of(rows: NDArray[np.intp]) -> Matrix:
         if len(rows) == X.shape[0]:
             return whole
-        some = gather(X, rows)
+        some = gather(rows)
         return as_dense(some.T @ some)
 
     def add(labels: NDArray[np.intp]) -> None:
@@ -292,24 +285,20 @@ def _add_grams(
 
 
 class _Gathering(local):
-    """Function that gathers some rows of a table, in one array for each thread.
+    """Some rows of a table, in one array for each thread.
 
     Workers of dask give memory back to the system at once, and getting it again for every label
     would take half as long as the products. Nothing may refer to one in a circle: if it is left to
     the garbage collector, and that runs while dask takes a profile, Python (3.11.7) hangs.
     """
 
-    def __init__(self) -> None:
-        self.numbers = np.empty(0)
+    def __init__(self, X: Features) -> None:
+        self.X, self.rows = X, None if sparse.issparse(X) else np.empty_like(X)
 
-    def __call__(self, X: Features, rows: NDArray[np.intp]) -> Features:
-        if sparse.issparse(X):
-            return X[rows]
-        size = len(rows) * X.shape[1]
-        if self.numbers.size < size or self.numbers.dtype != X.dtype:
-            self.numbers = np.empty(size, X.dtype)
-        out = self.numbers[:size].reshape(len(rows), -1)
-        return np.take(X, rows, axis=0, out=out, mode="clip")
+    def __call__(self, rows: NDArray[np.intp]) -> Features:
+        if self.rows is None:
+            return self.X[rows]
+        return np.take(self.X, rows, axis=0, out=self.rows[: len(rows)], mode="clip")
 
 
 def _positives(
