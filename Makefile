@@ -11,15 +11,17 @@ EXTRAS := .venv-extras
 OLDEST := .venv-oldest
 DOCS := .venv-docs
 BENCH := .venv-bench
+FLWR := .venv-flwr
 SITE := docs/_build/html
 TESTS := -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-extras test-bench test-oldest fuzz lint docs dist dist-extras bench clean
+.PHONY: help demo test test-flwr test-extras test-bench test-oldest fuzz lint docs dist dist-extras bench clean
 
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
 	@echo "make test         run the unit tests in random order; SEED=number repeats an order"
 	@echo "make test-extras  run the tests that need torch, dask or the real datasets; installs both"
+	@echo "make test-flwr    run the tests that need Flower, in an environment of its own"
 	@echo "make test-bench   run the tests of the laboratory, bench/, in an environment of its own"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make fuzz         read damaged and hostile files of every format; MINUTES=5, SEED=0"
@@ -34,7 +36,7 @@ demo: $(VENV)/.run
 	$(BIN)/naim3l demo
 
 # Tests run one process per core, so additional BLAS threads would only compete with them.
-test test-extras test-bench test-oldest docs: export OPENBLAS_NUM_THREADS = 1
+test test-extras test-flwr test-bench test-oldest docs: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
 	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
@@ -42,6 +44,11 @@ test: $(VENV)/.test
 test-extras: $(EXTRAS)/.test
 	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask"
 	cd bench && ../$(EXTRAS)/bin/python $(TESTS) -m torch
+
+# Warnings are of packages that Flower brings, and of threads that still listen when a test ends.
+test-flwr: $(FLWR)/.test
+	$(FLWR)/bin/python $(TESTS) -m flwr -W ignore::DeprecationWarning -W ignore::ResourceWarning \
+	    -W ignore::pytest.PytestUnraisableExceptionWarning
 
 test-bench: $(BENCH)/.test
 	cd bench && ../$(BENCH)/bin/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
@@ -98,7 +105,7 @@ bench: $(BENCH)/.test
 	$(if $(DATA),$(BENCH)/bin/python benchmarks/corel5k.py $(DATA)/corel5k_lear4.npz)
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(OLDEST) $(DOCS) $(BENCH) docs/_build docs/gallery docs/api/generated docs/figures/drawn build dist bench/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) $(OLDEST) $(DOCS) $(BENCH) $(FLWR) docs/_build docs/gallery docs/api/generated docs/figures/drawn build dist bench/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -122,6 +129,13 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(EXTRAS)/.test: pyproject.toml bench/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/python $(INSTALL) $(PINS) --editable '.[test,torch,dask]' --editable './bench[test]'
+	touch $@
+
+# Flower limits the versions of some packages, which the others need not know.
+$(FLWR)/.test: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FLWR)
+	grep -vE '^(typer|rich|packaging)==' constraints.txt > $(FLWR)/pins.txt
+	$(FLWR)/bin/python $(INSTALL) --constraint $(FLWR)/pins.txt --editable '.[test,flwr]'
 	touch $@
 
 $(BENCH)/.test: pyproject.toml bench/pyproject.toml constraints.txt

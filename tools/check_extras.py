@@ -25,6 +25,7 @@ USES = {
     "sql": ["-m", "naim3l", "init", "sqlite:///table.db#select * from lab"],
     "excel": ["-m", "naim3l", "init", "table.xlsx"],
     "dask": ["-c", "import dask.dataframe, distributed"],
+    "flwr": ["-c", "import naim3l.federated.flower"],
     "federated": ["-c", "from naim3l.federated.secure import Masks; Masks('north')"],
 }
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from naim3l import NAIM3L, LabelSubspaceRidge, PerViewRidge
+from naim3l import NAIM3L, NAIM3LCV, LabelSubspaceRidge, PerViewRidge, evaluate
 from naim3l.datasets import make_unpaired
+from naim3l.estimators import base
 from naim3l.federated import combine, share, simulate, simulation
 from naim3l.federated.rounds import SHRINK, SiteProblem
 from naim3l.federated.triangles import symmetric
@@ -124,6 +125,46 @@ def test_not_with_secure_sums(traffic, blocks):
     # A second time, what is sent for the same scores has nothing in common with it.
     assert set(answers) == {"shrinkage", "norm"}
     assert np.abs(masked).max() > 1e6 > np.abs(truth).max()
+
+
+# Measures of held-out rows.
+
+
+@pytest.mark.parametrize(("cv", "succeeds"), [(4, True), (2, False)])
+def test_a_search_shows_what_a_row_does_to_a_measure_if_few_are_held_out(
+    cv, succeeds, traffic, monkeypatch
+):
+    """A site sends measures without each of 20 blocks of rows: with 20 held-out rows, each."""
+    folds, original = {}, base.hold_out_folds
+
+    def deal(problem, *given, **options):
+        folds[problem.names[0]] = found = original(problem, *given, **options)
+        return found
+
+    monkeypatch.setattr(base, "hold_out_folds", deal)
+    search = NAIM3LCV(lams=[0.4], ridges=[1.0], cv=cv, decide="sign", random_state=0)
+    sites = make_sites()
+    simulate(sites, search)
+    sums = next(
+        sent["site0"]["sums"]
+        for _, sent, _ in traffic
+        if "sums" in sent["site0"] and sent["site0"]["sums"].shape == (2, 21)
+    )
+    X, y = ({v: of for pair in sites.values() for v, of in pair[i].items()} for i in (0, 1))
+    hidden = folds["view0"] == 0
+    without = {v: np.where(folds[v] == 0, np.nan, Y) for v, Y in y.items()}
+    scores = NAIM3L(lam=0.4, ridge=1.0).fit(X, without).decision_function(X)["view0"]
+    rows = np.flatnonzero(hidden.any(axis=1))
+    truth = np.where(hidden, y["view0"], np.nan)
+
+    def measure(rows):
+        return evaluate(truth[rows], scores[rows])["macro-AUC"]
+
+    assert (len(rows) == 20) == succeeds
+    assert_allclose(sums[0, 0], measure(rows), atol=0.01)  # of a coarser fit
+    effects = np.array([measure(np.delete(rows, i)) for i in range(20)]) - measure(rows)
+    likeness = np.corrcoef(sums[0, 1:] - sums[0, 0], effects)[0, 1]
+    assert (likeness > 0.99) == succeeds
 
 
 # A Gram matrix and its rows.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from naim3l import NAIM3L, DataWarning, LabelSubspaceRidge
+from naim3l import NAIM3L, DataWarning, LabelSubspaceRidge, PerViewRidge
 from naim3l.datasets import make_unpaired
 from naim3l.federated import simulate
 from naim3l.federated.rounds import SHRINK, Ask, answer
@@ -96,13 +96,56 @@ def test_a_label_that_takes_part_nowhere_is_named(sites):
         simulate(rare, MODEL, minimum_count=0)
 
 
+@pytest.mark.filterwarnings("ignore:.*take part at no site", "ignore:.*nothing is said of them")
+@pytest.mark.parametrize("decide", ["sign", "guarded"])
+def test_a_label_that_takes_part_nowhere_is_learned_from_the_own_rows(sites, decide):
+    """By ridge regression, and with the rate of the own rows."""
+    n_yes, rare = {"north": 4, "south": 8}, {}
+    for site, (X, y) in sites.items():
+        [(view, Y)] = y.items()
+        yes = np.arange(len(Y)) < n_yes[site]
+        rare[site] = X, {view: np.where(np.arange(4) == 1, yes[:, None], Y)}
+    model = NAIM3L(lam=0.4, ridge=1.0, decide=decide, random_state=0)
+    found = simulate(rare, model).models
+    for site, (X, y) in rare.items():
+        [view], mine = X, found[site]
+        alone = PerViewRidge(ridge=1.0).fit(X, y).decision_function(X)[view]
+        assert_allclose(mine.decision_function(X)[view][:, 1], alone[:, 1], atol=1e-10)
+        rate = (n_yes[site] + 1) / (len(X[view]) + 2)
+        assert_allclose(mine.base_rates_[1], rate)
+        if decide == "guarded":
+            P = mine.predict_proba(X)[view][:, 1]
+            assert_allclose(P.mean(), rate, rtol=0.05)
+            yes = np.arange(len(P)) < n_yes[site]
+            assert P[yes].mean() > P[~yes].mean()
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing is said of them")
+def test_so_is_a_label_that_is_too_rare_at_one_site(sites):
+    X, y = sites["south"]
+    [(view, Y)] = y.items()
+    later = np.arange(len(Y))[:, None] >= 12
+    few = np.where((np.arange(4) == 2) & later, np.nan, Y)
+    hidden = np.where(np.arange(4) == 2, np.nan, Y)
+    found = simulate(sites | {"south": (X, {view: few})}, MODEL).models
+    plain = simulate(sites | {"south": (X, {view: hidden})}, MODEL).models
+    alone = PerViewRidge(ridge=1.0).fit(X, {view: few})
+    assert_allclose(found["south"].coef_[view][:, 2], alone.coef_[view][:, 2], atol=1e-10)
+    others = [0, 1, 3]  # as if the site did not have the label
+    mine, expected = (of["south"].coef_[view][:, others] for of in (found, plain))
+    assert_allclose(mine, expected, atol=1e-12)
+    [of] = sites["north"][0]
+    assert_allclose(found["north"].coef_[of], plain["north"].coef_[of], atol=1e-12)
+    assert found["north"].base_rates_[2] == found["south"].base_rates_[2]
+
+
 def test_models_that_cannot_be_fitted_in_rounds_are_refused(sites):
     with pytest.raises(ValueError, match="ridge must be a number"):
         simulate(sites, NAIM3L())
     for other in ({"solver": "paper"}, {"init": {}}, {"device": "auto"}):
         with pytest.raises(ValueError, match="rounds need solver='auto'"):
             simulate(sites, NAIM3L(ridge=1.0, **other))
-    with pytest.raises(TypeError, match="rounds are for NAIM3L, got str"):
+    with pytest.raises(TypeError, match="rounds are for NAIM3L and NAIM3LCV, got str"):
         simulate(sites, "NAIM3L")
     with pytest.raises(ValueError, match="there are no sites"):
         simulate({}, MODEL)

@@ -1,15 +1,12 @@
 """Sites apart learn the weights of one fit to all of their tables, however this is done."""
 
-import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
 from naim3l import NAIM3L, LabelSubspaceRidge
-from naim3l.datasets import make_unpaired
 from naim3l.federated import simulate
+from sites_apart import LABELS, JoinedSites, make_sites
 
-LABELS = [f"dx{k}" for k in range(5)]
 MODELS = {
     "one round": (LabelSubspaceRidge(ridge=2.0, shrinkage=0.6, decide="sign"), 1e-10),
     "rounds": (NAIM3L(lam=0.5, ridge=1.5), 1e-8),
@@ -17,55 +14,60 @@ MODELS = {
 }
 
 
-def make_sites(n_sites, layout):
-    """Tables and label tables by site, with missing labels, and a label that the last lacks.
-
-    "tables apart": each has other columns; "several tables": the first has two; "rows of one
-    table": the same columns everywhere.
-    """
-    n_tables = n_sites + (layout == "several tables")
-    data = make_unpaired(
-        [90 + 10 * v for v in range(n_tables)],
-        n_features=[8 + v for v in range(n_tables)],
-        n_labels=5,
-        missing_labels=0.3,
-        noise=1,
-        random_state=0,
-    )
-    tables = list(zip(data.views.values(), data.labels.values(), strict=True))
-    if layout == "rows of one table":
-        X, Y = tables[-1]
-        parts = np.array_split(np.arange(len(X)), n_sites)
-        tables = [(X[rows], Y[rows]) for rows in parts]
-    frames = [(pd.DataFrame(X).add_prefix("x"), pd.DataFrame(Y, columns=LABELS)) for X, Y in tables]
-    X, Y = frames[-1]
-    frames[-1] = X, Y.drop(columns="dx3")
-    sites = {f"site{i}": {f"table{i}": frame} for i, frame in enumerate(frames[:n_sites])}
-    if layout == "several tables":
-        sites["site0"]["more"] = frames[n_sites]
-    return {
-        site: tuple({view: frame[i] for view, frame in of.items()} for i in range(2))
-        for site, of in sites.items()
-    }
-
-
 def all_tables(sites):
     X, y = ({view: of for pair in sites.values() for view, of in pair[i].items()} for i in (0, 1))
     return X, {view: of.reindex(columns=LABELS) for view, of in y.items()}
 
 
+def in_chunks(tables, dd):
+    return {view: dd.from_pandas(of, npartitions=3) for view, of in tables.items()}
+
+
+def fit_sites(way, sites, model, request):
+    """Models of all sites, by one of the `WAYS` in which their tables and sums can be handled."""
+    if way == "tables in chunks":
+        dd = request.getfixturevalue("dd")
+        sites = {site: tuple(in_chunks(of, dd) for of in pair) for site, pair in sites.items()}
+    if way == "secure sums":
+        reason = "needs cryptography: pip install 'naim3l[federated]'"
+        pytest.importorskip("cryptography", reason=reason)
+    if way == "over a network":
+        pytest.importorskip("flwr", reason="needs flwr: pip install 'naim3l[flwr]'")
+        fit = JoinedSites(request.getfixturevalue("tmp_path"), list(sites), model)
+        return fit.of_all(sites, model, labels=LABELS)
+    secure = way == "secure sums"
+    return simulate(sites, model, labels=LABELS, minimum_count=0, secure=secure).models
+
+
+# What is lost: by rounding, by other sums of chunks, and by the multiples that masks hide.
+WAYS = {"tables in memory": 0.0, "tables in chunks": 1e-6, "secure sums": 1e-6}
+WAYS["over a network"] = 0.0
+MARKS = {
+    "tables in chunks": [pytest.mark.dask],
+    "over a network": [pytest.mark.flwr, pytest.mark.filterwarnings("ignore::DeprecationWarning")],
+}
+CASES = [
+    pytest.param(how, way, marks=MARKS.get(way, ()))
+    for how in MODELS
+    for way in WAYS
+    if how != "one round" or way not in ("secure sums", "over a network")  # files are for people
+    if how != "rounds, low-rank" or way != "over a network"  # takes a while
+]
+LAYOUTS = ["tables apart", "several tables", "rows of one table"]
+
+
 @pytest.mark.filterwarnings("ignore:.*unknown here")
-@pytest.mark.parametrize("layout", ["tables apart", "several tables", "rows of one table"])
+@pytest.mark.parametrize(("how", "way"), CASES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("n_sites", [2, 4])
-@pytest.mark.parametrize("how", MODELS)
-def test_sites_learn_the_weights_of_one_fit(how, n_sites, layout):
+def test_sites_learn_the_weights_of_one_fit(how, n_sites, layout, way, request):
     (model, accuracy), sites = MODELS[how], make_sites(n_sites, layout)
-    X, y = all_tables(sites)
-    central = model.fit(X, y)
+    central = model.fit(*all_tables(sites))
     coef, intercept = central.coef_, central.intercept_
-    found = simulate(sites, model, labels=LABELS, minimum_count=0)
+    found = fit_sites(way, sites, model, request)
+    accuracy = max(accuracy, WAYS[way])
     for site, (own, _) in sites.items():
-        mine = found.models[site]
+        mine = found[site]
         assert mine.views_ == list(own) and list(mine.label_names_) == LABELS
         for view in own:
             assert_allclose(mine.coef_[view], coef[view], atol=accuracy, rtol=0)
@@ -74,23 +76,12 @@ def test_sites_learn_the_weights_of_one_fit(how, n_sites, layout):
 
 @pytest.mark.dask
 @pytest.mark.filterwarnings("ignore:.*unknown here")
-@pytest.mark.parametrize("how", ["one round", "rounds"])
-def test_chunks_too(how, dd):
-    """One fit to tables in chunks, and sites whose tables are in chunks."""
-    (model, _), sites = MODELS[how], make_sites(2, "tables apart")
-    chunked = {
-        site: tuple(
-            {view: dd.from_pandas(of, npartitions=3) for view, of in part.items()} for part in pair
-        )
-        for site, pair in sites.items()
-    }
-    X, y = all_tables(sites)
-    X, y = (
-        {view: dd.from_pandas(of, npartitions=3) for view, of in part.items()} for part in (X, y)
-    )
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("how", MODELS)
+def test_so_does_one_fit_to_tables_in_chunks(how, layout, dd):
+    model = MODELS[how][0]
+    X, y = all_tables(make_sites(4, layout))
     central = model.fit(X, y).coef_
-    for tables in (sites, chunked):
-        found = simulate(tables, model, labels=LABELS, minimum_count=0)
-        for site, (own, _) in sites.items():
-            for view in own:
-                assert_allclose(found.models[site].coef_[view], central[view], atol=1e-6)
+    found = model.fit(in_chunks(X, dd), in_chunks(y, dd)).coef_
+    for view in X:
+        assert_allclose(found[view], central[view], atol=1e-6)

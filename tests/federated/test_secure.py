@@ -36,9 +36,9 @@ def sites():
 
 def test_masks_cancel_in_the_sum_of_all(masks, rng):
     made = masks("a", "b", "c")
-    for _ in range(3):  # every turn has other masks
+    for turn in range(3):  # every turn has other masks
         own = {site: {"x": rng.normal(size=(4, 5)) * 1000, "n": np.array(7.0)} for site in made}
-        hidden = {site: made[site].hide(own[site]) for site in made}
+        hidden = {site: made[site].hide(own[site], turn) for site in made}
         found = answer(dict.fromkeys(made, Ask("sum")), hidden)
         assert_allclose(found["x"], sum(of["x"] for of in own.values()), atol=3 * 2**-37)
         assert found["n"] == 21
@@ -47,17 +47,17 @@ def test_masks_cancel_in_the_sum_of_all(masks, rng):
 def test_what_one_site_sends_is_noise(masks):
     """Also to whoever knows another site's number, and in two turns with the same numbers."""
     made, zeros = masks("a", "b", "c"), {"x": np.zeros(20_000)}
-    first, second = made["a"].hide(zeros)["x"], made["a"].hide(zeros)["x"]
-    two = first + made["b"].hide(zeros)["x"]  # without c, the masks with c remain
+    first, second = made["a"].hide(zeros, 0)["x"], made["a"].hide(zeros, 1)["x"]
+    two = first + made["b"].hide(zeros, 0)["x"]  # without c, the masks with c remain
     for sent in (first, first - second, two):
         share = np.unpackbits(sent.view(np.uint8)).mean()
         assert abs(share - 0.5) < 0.005
-    assert len({*made["a"].hide(zeros)["x"].tolist()}) == 20_000
+    assert len({*made["a"].hide(zeros, 2)["x"].tolist()}) == 20_000
 
 
 def test_other_public_keys_give_other_masks(masks):
-    assert (masks("a", "b")["a"].hide({"x": np.zeros(9)})["x"] != 0).all()
-    first, again = (masks("a", "b")["a"].hide({"x": np.zeros(9)})["x"] for _ in range(2))
+    assert (masks("a", "b")["a"].hide({"x": np.zeros(9)}, 0)["x"] != 0).all()
+    first, again = (masks("a", "b")["a"].hide({"x": np.zeros(9)}, 0)["x"] for _ in range(2))
     assert (first != again).all()
 
 
@@ -65,7 +65,7 @@ def test_numbers_too_large_for_the_sum_are_refused(masks):
     made = masks("a", "b")
     for x in (2.0**25, -(2.0**30), np.nan, np.inf):
         with pytest.raises(ValueError, match="x has larger numbers"):
-            made["a"].hide({"x": np.array([x])})
+            made["a"].hide({"x": np.array([x])}, 0)
 
 
 def test_rounds_with_secure_sums_end_at_the_same_weights(masks, sites):

@@ -3,14 +3,30 @@
 import sys
 from io import TextIOWrapper
 
-from naim3l.cli import check, demo, evaluate, explain, federate, fit, init, inspect, predict, report
+from naim3l.cli import (
+    check,
+    demo,
+    evaluate,
+    explain,
+    federate,
+    fit,
+    init,
+    inspect,
+    predict,
+    report,
+    rounds,
+)
 from naim3l.cli.app import add_commands, add_group, app
 
 __all__ = ["app", "main"]
 
 add_commands(init.init, fit.fit, predict.predict, predict.impute, evaluate.evaluate)
 add_commands(explain.explain, check.check, report.report, inspect.inspect, demo.demo)
-add_group(federate.GROUP, federate.share, federate.combine, federate.finish, name="federate")
+by_file, in_rounds = (
+    (federate.share, federate.combine, federate.finish),
+    (rounds.key, rounds.serve, rounds.join),
+)
+add_group(federate.GROUP, *by_file, *in_rounds, name="federate")
 
 
 def main() -> None:

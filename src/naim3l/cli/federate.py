@@ -10,9 +10,10 @@ from naim3l.cli.options import option, print_json
 
 GROUP = """Fit one model at several sites, which share nothing but sums over labels.
 
-Each site writes a share of its own tables, somebody adds up the shares, and each site finishes its
-own model with the sums. No row, column or weight leaves a site. 'naim3l inspect' shows every number
-of a share; 'What leaves my site?' in the user guide says what can be told from them.
+By file, in one round: each site writes a share of its own tables, somebody adds up the shares, and
+each site finishes its own model with the sums. Over a network, in many rounds: each site makes a
+key, somebody serves, and all join. No row, column or weight leaves a site. 'naim3l inspect' shows
+every number of a share; 'What leaves my site?' in the user guide says what can be told from them.
 """
 MOST_LABELS = 12  # for which pairs are printed without --all
 
@@ -37,8 +38,9 @@ def share(config: Config, out: Out) -> None:
         from naim3l import federated
         from naim3l.federated.shares import MINIMUM_COUNT
 
-        settings, _, given = _read_site(config, out)
+        settings, _, given = read_site(config, out)
         own = settings.federated
+        given["estimator"] = _one_round(settings, given["estimator"])
         minimum_count = own.get("minimum_count", MINIMUM_COUNT)
         made = federated.share(**given, labels=own.get("labels"), minimum_count=minimum_count)
         made.save(out)
@@ -72,16 +74,12 @@ def finish(config: Config, common: Common, out: Target) -> None:
     """
     with report_errors():
         from naim3l import federated
-        from naim3l.cli.tables import id_of_fit
-        from naim3l.cli.titles import set_titles
 
         sums = federated.Share.load(common)
-        settings, views, given = _read_site(config, out, common)
+        settings, views, given = read_site(config, out, common)
+        given["estimator"] = _one_round(settings, given["estimator"])
         model = federated.finish(sums, **given)
-        set_titles(model, settings)
-        for name, view in views.items():
-            model.roles_[name] = view.roles(id_of_fit(model, view, given["X"][name].data))
-        model.set_output(transform="pandas").save(out)
+        save_model(model, settings, views, given, out)
     say(f"ridge {model.ridge_:g}, shrinkage {model.shrinkage_:g}")
     say(f"Wrote {out}.")
 
@@ -121,30 +119,47 @@ def print_share(path: Path, *, every: bool, as_json: bool) -> None:
     print_table(title, ["label", "and", *ridges], rows, n_left=2)
 
 
-def _read_site(config: Path, out: Path, *others: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Settings of a site, its views, and what `share` and `finish` are both given."""
+def read_site(config: Path, out: Path, *others: Path) -> tuple[Any, Any, dict[str, Any]]:
+    """Settings of a site, its views, and its tables, estimator and name."""
     from naim3l.cli.settings import make_model, read_settings
     from naim3l.cli.tables import is_chunked, open_training
-    from naim3l.estimators.subspace import LabelSubspaceRidge
     from naim3l.files.atomic_write import check_outputs
     from naim3l.files.errors import ReadError
 
     settings = read_settings(config)
-    own = settings.federated
     check_outputs([out], [*settings.files(config), *others])
-    if "site" not in own:
+    if "site" not in settings.federated:
         raise ReadError(f"{config}: name the site, as site in a table [federated].")
     if is_chunked(settings, None, None):
         raise ReadError(f"{config}: folders and patterns are for Python; name single files.")
     views = open_training(settings)
     tables = {name: view.read() for name, view in views.items()}
-    base = make_model(settings.model, {name: view.recipe for name, view in views.items()})
-    taken = ("features", "decide", "random_state", "positive_weight", "fit_intercept")
-    chosen = {name: getattr(base, name) for name in taken}
-    chosen |= {name: own[name] for name in ("ridge", "shrinkage") if name in own}
+    model = make_model(settings.model, {name: view.recipe for name, view in views.items()})
     X, y = ({name: pair[i] for name, pair in tables.items()} for i in (0, 1))
-    given = {"X": X, "y": y, "estimator": LabelSubspaceRidge(**chosen), "site": own["site"]}
+    given = {"X": X, "y": y, "estimator": model, "site": settings.federated["site"]}
     return settings, views, given
+
+
+def _one_round(settings: Any, model: Any) -> Any:
+    """The estimator of one round, with what it has in common with the one of the settings."""
+    from naim3l.estimators.subspace import LabelSubspaceRidge
+
+    taken = ("features", "decide", "random_state", "positive_weight", "fit_intercept")
+    chosen = {name: getattr(model, name) for name in taken}
+    own = settings.federated
+    return LabelSubspaceRidge(
+        **chosen, **{name: own[name] for name in ("ridge", "shrinkage") if name in own}
+    )
+
+
+def save_model(model: Any, settings: Any, views: Any, given: Any, out: Path) -> None:
+    from naim3l.cli.tables import id_of_fit
+    from naim3l.cli.titles import set_titles
+
+    set_titles(model, settings)
+    for name, view in views.items():
+        model.roles_[name] = view.roles(id_of_fit(model, view, given["X"][name].data))
+    model.set_output(transform="pandas").save(out)
 
 
 def _say_written(path: Path, made: Any) -> None:

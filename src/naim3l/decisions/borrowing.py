@@ -169,7 +169,7 @@ def describe_absent(absent: Sequence[AbsentLabel], simulated: "Simulation | None
         if not of_view[0].tables:
             found.append(
                 f"{view} never records {what}, nor does another table: there is nothing to learn "
-                "from, and its probability of one half means nothing."
+                "from, and its probability, the same for every row, means nothing."
             )
             continue
         if obstacle:

@@ -17,11 +17,17 @@ from naim3l.problem.base import BaseProblem
 from naim3l.problem.rows import Problem
 
 AUTO, LOG_LOSS, RANKINGS = "auto", "log-loss", "rankings"
+AddUp = Callable[[Matrix], Matrix]  # sums of all sites that take part in a fit
 # Blocks of rows that are left out in turn to see how far a metric depends on the rows.
 N_BLOCKS = 20
 # With fewer known entries than this of a label in a table, on average, parameters are chosen that
 # are simple, unless others are clearly better: the best of many would be the best by chance.
 FEW_KNOWN = 30
+
+
+def as_they_are(values: Matrix) -> Matrix:
+    """Sums of a single site, where all tables are in one place."""
+    return values
 
 
 def _log_losses(labels: ScoredLabels, weights: Matrix) -> Matrix:
@@ -57,14 +63,14 @@ LOWER_IS_BETTER = tuple(name for name, measure in METRICS.items() if measure.low
 OF_RANKS = tuple(name for name, measure in METRICS.items() if measure.ranks_labels)
 
 
-def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
+def choose_metric(metric: str, truths: Iterable[Matrix], add_up: AddUp = as_they_are) -> str:
     """The given metric, or for "auto" one that is defined on the held-out entries of each fold.
 
     With few labels that is "macro-AUC" if every fold has a label with a positive and a negative.
     With many it is "rankings" if every fold also has a row with both, or "AP" if it has only that:
     AP alone hardly tells parameters apart that rank the rows of a label much better or worse.
     Otherwise it is "log-loss". ``truths`` of shape (n_rows, n_labels) are 1, 0, and NaN where an
-    entry is not held out.
+    entry is not held out; with ``add_up``, some site has such a label, or row, in every fold.
     """
     truths, allowed = list(truths), [AUTO, *METRICS]
     if metric not in allowed:
@@ -76,10 +82,11 @@ def choose_metric(metric: str, truths: Iterable[Matrix]) -> str:
         )
     if metric != AUTO:
         return metric
-    of_labels, of_rows = (
-        all(((Y == 1).any(axis=axis) & (Y == 0).any(axis=axis)).any() for Y in truths)
-        for axis in (0, 1)
-    )
+    both = [
+        [((Y == 1).any(axis=axis) & (Y == 0).any(axis=axis)).any() for axis in (0, 1)]
+        for Y in truths
+    ]
+    of_labels, of_rows = np.all(add_up(np.array(both, dtype=float)) > 0, axis=0)
     found = headline(truths[0].shape[1])
     if found == "AP" and of_labels and of_rows:
         return RANKINGS
@@ -262,7 +269,13 @@ def hidden_metric(problem: Problem, hidden: Mask, W: Matrix, metric: str) -> flo
 
 
 def jackknifed_metric(
-    problem: Problem, hidden: Mask, W: Matrix, metric: str, *, n_blocks: int = N_BLOCKS
+    problem: Problem,
+    hidden: Mask,
+    W: Matrix,
+    metric: str,
+    *,
+    n_blocks: int = N_BLOCKS,
+    add_up: AddUp = as_they_are,
 ) -> Matrix:
     """Metric (a key of `METRICS`) of weights on hidden entries, of all rows and without each block.
 
@@ -270,8 +283,11 @@ def jackknifed_metric(
     views in which it is defined. The rows that have hidden entries are assigned to the blocks in
     turn, so that the values, (1 + n_blocks,), tell how much a metric depends on the rows.
     """
-    values = _of_tables(problem, hidden, W, metric, n_blocks, fused=problem.samples is not None)
-    return np.array([mean_defined(of_draw) for of_draw in np.transpose(values)])
+    tables = _of_tables(problem, hidden, W, metric, n_blocks, fused=problem.samples is not None)
+    values, defined = np.array(tables), np.isfinite(tables)
+    sums = np.where(defined, values, 0).sum(axis=0), defined.sum(axis=0)
+    total, count = add_up(np.array(sums))
+    return np.divide(total, count, where=count > 0, out=np.full(len(total), np.nan))
 
 
 def hidden_metrics(problem: Problem, hidden: Mask, W: Matrix, metric: str) -> list[float]:
@@ -303,10 +319,11 @@ def mean_defined(values: Iterable[float]) -> float:
     return float(np.mean(defined)) if defined else float("nan")
 
 
-def few_known(problem: Any) -> bool:
+def few_known(problem: Any, add_up: AddUp = as_they_are) -> bool:
     """Whether so few entries of each label in each table are known that metrics are chance."""
     known = problem.label_counts[1]
-    return bool(known.sum() < FEW_KNOWN * np.count_nonzero(known))
+    n_known, n_labels = add_up(np.array([known.sum(), np.count_nonzero(known)], dtype=float))
+    return bool(n_known < FEW_KNOWN * n_labels)
 
 
 def best_of_folds(values: Matrix, metric: str, simplicity: Any = None) -> int:

@@ -216,6 +216,7 @@ class CoupledModel(LinearViewModel):
     def _keep_result(self, problem: Any, result: SolverResult) -> None:
         """Set the attributes that an iterative solver determines; then raise its interrupt."""
         if result.history:  # otherwise it was interrupted in the first iteration
+            result.W = self._site.complete(result.W, self.ridge_)
             self._keep_weights(problem, result.W)
             self.n_iter_, self.converged_ = result.n_iter, result.converged
             self.stationarity_, self.history_ = result.stationarity, result.history

@@ -32,11 +32,12 @@ from naim3l.decisions.held_out import (
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.naim3l import NAIM3L, VARIANTS, CoupledModel, solve_loosely
+from naim3l.estimators.training import Alone
 from naim3l.features.encoding import FeatureSpec
 from naim3l.files.checkpoint import Arrays, Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Array, MapOf, Number, Text
 from naim3l.input.batches import Batch
-from naim3l.problem.cost_model import choose_form, move_to
+from naim3l.problem.cost_model import move_to
 from naim3l.problem.rows import Problem
 from naim3l.solvers import Record, SolverResult
 from naim3l.solvers.fast import STATE
@@ -130,6 +131,7 @@ class Search:
     entries: bool = False  # whether single entries are held out, instead of rows
     device: str = CPU
     most_ridge: float = 0.0  # up to which larger ridges are tried, if the largest is best
+    site: Alone = field(default_factory=Alone)
     fits: list[FoldFits] = field(default_factory=list)
     start: int | None = None  # pair at whose weights paths begin
 
@@ -245,12 +247,13 @@ class Search:
     def _fit_fold(self, advance: Advance, n_threads: int, fits: FoldFits) -> FoldFits:
         problem = self.folds.without(fits.fold)
         problem.n_threads = n_threads  # the others are for folds that are fitted at the same time
-        form = choose_form(move_to(problem, self.device))
+        form = self.site.in_form(move_to(problem, self.device))
         start: SolverResult | None = None
         for _, path in groupby(fits.chosen, lambda pair: self.pairs[pair][1]):
             # A path starts where that of the smaller ridge did.
             start = self._fit_path(fits, form, list(path), start, advance)
-        fits.forget_worse()
+        if not self.site.several:  # all sites keep the same ones, whatever their sizes are
+            fits.forget_worse()
         return fits
 
     def _fit_path(
@@ -275,7 +278,8 @@ class Search:
                 break
             first = first or last
             fits.weights[pair] = last.W.astype(np.float32)
-            value = held_out.jackknifed_metric(self.folds.rows, hidden, last.W, self.metric)
+            given = self.folds.rows, hidden, last.W, self.metric
+            value = held_out.jackknifed_metric(*given, add_up=self.site.add_up)
             fits.losses[pair], fits.fitted[pair] = sign * value, True
             advance(note)
             if fits.fold == 0 and not self.exhaustive and fits.has_fallen(path[: n + 1]):
@@ -442,7 +446,7 @@ class NAIM3LCV(CoupledModel):
 
     def _choose_metric(self, folds: Folds) -> None:
         truths = (folds.rows.truth_of(folds.hidden(fold)) for fold in range(self.cv))
-        self.metric_ = held_out.choose_metric(self.metric, truths)
+        self.metric_ = held_out.choose_metric(self.metric, truths, self._site.add_up)
 
     def _refine(self, batches: Mapping[str, Batch], folds: Folds) -> None:
         """Choose gammas on a sample of the rows, before all rows are encoded."""
@@ -454,7 +458,7 @@ class NAIM3LCV(CoupledModel):
         kernels = {view: FeatureSpec.of(self.features, view).kernel for view in self.views_}
         free = {view for view, kernel in kernels.items() if kernel and kernel.gamma == AUTO}
         problem = folds.rows
-        if not free:
+        if not free or self._site.several:  # a site keeps the features of its first reading
             return problem
         auto = {view: gamma if view in free else None for view, gamma in self.gamma_.items()}
         batches = read()
@@ -486,7 +490,9 @@ class NAIM3LCV(CoupledModel):
     def _model(self, lam: float, ridge: float) -> NAIM3L:
         own = {field.name for field in fields(self)} - {"random_state"}
         shared = {f.name: getattr(self, f.name) for f in fields(NAIM3L) if f.name in own}
-        return NAIM3L(lam, ridge=ridge, solver="fast", **shared)
+        model: Any = NAIM3L(lam, ridge=ridge, solver="fast", **shared)
+        model._site = self._site
+        return model
 
     def _pairs(self) -> list[Pair]:
         """Pairs (lam, ridge) in the order of the path."""
@@ -505,7 +511,7 @@ class NAIM3LCV(CoupledModel):
     def _search(self, folds: Folds, checkpoint: Checkpoint | None, *, entries: bool) -> Search:
         """All fits of the search; sets ``cv_results_``."""
         options: dict[str, Any] = {"exhaustive": self._exhaustive, "device": self.device}
-        options |= {"entries": entries, "most_ridge": self._most_ridge}
+        options |= {"entries": entries, "most_ridge": self._most_ridge, "site": self._site}
         terms = VARIANTS[self.variant]
         search = Search(folds, self.cv, self._pairs(), self.metric_, *terms, **options)
         search.run(self.n_jobs, checkpoint, shown=self.verbose > 0)
@@ -528,7 +534,7 @@ class NAIM3LCV(CoupledModel):
         group = np.select([failed, np.isnan(mean), ~search.complete], [3, 2, 1], 0)
         order = np.column_stack([group, np.where(np.isnan(mean), 0, mean)])
         sign = 1 if self.metric_ in LOWER_IS_BETTER else -1
-        if (group == 0).any() and few_known(search.folds.rows):
+        if (group == 0).any() and few_known(search.folds.rows, self._site.add_up):
             values = np.where(group == 0, sign * losses, np.nan)
             order[best_of_folds(values, self.metric_, search.simplicity), 0] = -1
         place = np.unique(order, axis=0, return_inverse=True)[1].ravel()

@@ -25,7 +25,7 @@ from naim3l._hashing import Hashes
 from naim3l._text import some
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
-from naim3l.decisions.held_out import Folds
+from naim3l.decisions.held_out import Folds, as_they_are
 from naim3l.decisions.rules import Decisions
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
@@ -61,7 +61,7 @@ class Alone:
     `naim3l.federated` has the sites that take part in a study.
     """
 
-    several = False  # whether labels may be known at other sites only
+    several = False  # whether there may be others, and labels that are known there only
     products: Mapping[float, Any] = MappingProxyType({})  # sums of `label_products` by ridge
 
     def place_labels(self, labels: list[str], positions: ByPosition) -> tuple[list[str], Any]:
@@ -71,7 +71,12 @@ class Alone:
     def settle(self, problem: Any) -> None:
         """Tell a problem how often labels are known elsewhere."""
 
+    def complete(self, W: Any, ridge: float) -> Any:
+        """Weights of a fit with those of labels that have no part in it."""
+        return W
+
     in_form: ClassVar[Any] = staticmethod(choose_form)  # the problem on which solver "fast" works
+    add_up: ClassVar[Any] = staticmethod(as_they_are)  # sums of what held-out rows tell
 
 
 def today() -> str:

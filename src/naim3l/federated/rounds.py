@@ -17,7 +17,9 @@ from sklearn.base import clone
 from naim3l._arrays import Arrays, Matrix
 from naim3l._text import some
 from naim3l._warnings import warn_user
-from naim3l.estimators.naim3l import NAIM3L
+from naim3l.decisions.rules import Decisions
+from naim3l.estimators.naim3l import NAIM3L, CoupledModel
+from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.federated.secure import reveal
 from naim3l.federated.shares import MINIMUM_COUNT, Elsewhere, fit_at_site, read_site
 from naim3l.federated.triangles import symmetric, triangles
@@ -27,9 +29,13 @@ from naim3l.problem.statistics_problem import StatisticsProblem
 from naim3l.solvers.nuclear import threshold_of_gram
 from naim3l.solvers.thresholding import shrink_labels, shrink_relaxed, sum_trace_norms
 
-SHRINK = "shrinkage"
+SHRINK, THE_END = "shrinkage", "the end"
 # Parameters that all sites must have alike.
-AGREED = ("lam", "ridge", "variant", "positive_weight", "fit_intercept", "mu", "max_iter", "tol")
+AGREED = ("variant", "positive_weight", "fit_intercept", "max_iter", "tol")
+OF_MODEL: dict[type, tuple[str, ...]] = {
+    NAIM3L: ("lam", "ridge", "mu"),
+    NAIM3LCV: ("lams", "ridges", "cv", "metric"),
+}
 
 
 class Ask(NamedTuple):
@@ -120,22 +126,37 @@ def _(problem: SiteProblem, A: Matrix) -> float:
 
 
 class InRounds(Elsewhere):
-    """A site that asks for sums while it fits."""
+    """A site that asks for sums while it fits; ``own`` is the problem with all of its labels."""
 
-    def __init__(self, labels: Any, left_out: Any, exchange: Exchange) -> None:
+    def __init__(self, labels: Any, left_out: Any, exchange: Exchange, own: Any) -> None:
         super().__init__(labels, left_out)
-        self.exchange = exchange
+        self.exchange, self.own = exchange, own
 
     def settle(self, problem: Any) -> None:
         own = problem.label_counts.sum(axis=1)
         total = self.exchange(Ask("counts"), {"counts": own.astype(float)})["counts"]
-        if not total[1].all():
-            nowhere = np.array(self.labels)[total[1] == 0].tolist()
+        elsewhere, nowhere = np.rint(total).astype(np.int64) - own, total[1] == 0
+        if nowhere.any():
             warn_user(
-                f"labels {some(nowhere)} take part at no site, and their scores carry no "
-                "information: leave them out of the study, or lower the minimum count."
+                f"labels {some(np.array(self.labels)[nowhere].tolist())} take part at no site, and "
+                "each site learns them from its own rows alone: leave them out of the study, or "
+                "lower the minimum count."
             )
-        problem.settle(np.rint(total).astype(np.int64) - own)
+            if self.left_out:
+                elsewhere[:, nowhere] = self.own.label_counts.sum(axis=1)[:, nowhere]
+        problem.settle(elsewhere)
+
+    def complete(self, W: Matrix, ridge: float) -> Matrix:
+        """Weights in which labels that are left out here have those of ridge regression."""
+        if not self.left_out:
+            return W
+        left_out = np.isin(np.array(self.labels), self.left_out)
+        # Few rows need some ridge, also where the sites together need none.
+        alone = self.own.rotated().whole.ridge_solutions([max(ridge, 1.0)])[0]
+        return np.where(left_out, alone, W)
+
+    def add_up(self, values: Matrix) -> Matrix:
+        return self.exchange(Ask("held-out sums"), {"sums": values})["sums"]
 
     def in_form(self, problem: Any) -> SiteProblem:
         own = choose_form(problem, "statistics")
@@ -146,36 +167,49 @@ class InRounds(Elsewhere):
 def fit_in_rounds(
     X: Any,
     y: Any,
-    estimator: NAIM3L,
+    estimator: CoupledModel,
     exchange: Exchange,
     *,
     site: str,
     labels: Sequence[str] | None = None,
     minimum_count: int = MINIMUM_COUNT,
-) -> NAIM3L:
+) -> Any:
     """The model of a site, fitted at the same time as those of the others; options as for `share`.
 
-    All parameters of the objective and the solver must be those of all sites; features, decide and
-    random_state are the site's own. ``exchange`` is called with the same `Ask` at all sites.
+    All parameters of the objective, the search and the solver must be those of all sites, and
+    whether a rule is learned; features, the rule and random_state are the site's own. `NAIM3LCV`
+    measures each pair of lam and ridge on held-out rows of every table, in folds that each site
+    deals by itself, and takes the mean over the tables of all sites, which is its criterion for
+    separate tables in one place; a gamma "auto" of kernels is not tuned. Labels that are too rare
+    at a site are learned there by ridge regression on the own rows. ``exchange`` is called with the
+    same `Ask` at all sites.
     """
     check_parameters(estimator)
     model = clone(estimator)
-    _, names, left_out = read_site(model, X, y, site, labels, minimum_count)
-    agreed = {name: getattr(model, name) for name in AGREED}
+    [own, *_], names, left_out = read_site(model, X, y, site, labels, minimum_count)
+    names_of = (*AGREED, *OF_MODEL[type(model)])
+    agreed = {name: np.ravel(getattr(model, name)).tolist() for name in names_of}
+    agreed["learned"] = Decisions.of(model.decide)._learn
     study = fingerprint([], {"labels": names, "parameters": agreed})[:16]
     exchange(Ask(f"study {study}"), {"sites": np.ones(1)})
-    fit_at_site(model, InRounds(names, left_out, exchange), lambda of: of.fit(X, y))
-    exchange(Ask("the end"), {"sites": np.ones(1)})
+    known = InRounds(names, left_out, exchange, own if left_out else None)
+    fit_at_site(model, known, lambda of: of.fit(X, y))
+    exchange(Ask(THE_END), {"sites": np.ones(1)})
     return model
 
 
 def check_parameters(estimator: Any) -> None:
     """Refuse a model that sites cannot fit in rounds."""
-    if type(estimator) is not NAIM3L:
-        raise TypeError(f"rounds are for NAIM3L, got {type(estimator).__name__}.")
-    if estimator.ridge == "auto":
-        raise ValueError('ridge must be a number: "auto" would need the rows of all sites.')
-    if estimator.solver == "paper" or estimator.device != "cpu" or estimator.init is not None:
+    if type(estimator) not in OF_MODEL:
+        raise TypeError(f"rounds are for NAIM3L and NAIM3LCV, got {type(estimator).__name__}.")
+    given = estimator.get_params(deep=False)
+    if given.get("ridge") == "auto":
+        raise ValueError(
+            'ridge must be a number: "auto" would need the rows of all sites. NAIM3LCV chooses one.'
+        )
+    if given.get("n_jobs") not in (None, 1):
+        raise ValueError("rounds need n_jobs=None: sites fit one fold after the other.")
+    if given.get("solver") == "paper" or estimator.device != "cpu" or given.get("init") is not None:
         raise ValueError(
             "rounds need solver='auto', device='cpu' and no init: weights that others know would "
             "tell them sums of columns."

@@ -10,6 +10,7 @@ own. All sites must take part to the end; if one fails, the fit starts again wit
 
 import hashlib
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,23 +23,26 @@ BITS, LARGEST = 36, 2.0**26
 class Masks:
     """The masks of one site, for one fit."""
 
-    def __init__(self, site: str) -> None:
+    def __init__(self, site: str, private: Any = None) -> None:
         try:
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
         except ImportError as error:
             message = "secure sums need cryptography: pip install 'naim3l[federated]'."
             raise ImportError(message) from error
-        self.site, self._private, self._turn = site, X25519PrivateKey.generate(), 0
+        self.site, self._private = site, private or X25519PrivateKey.generate()
         self.public: bytes = self._private.public_key().public_bytes_raw()
 
-    def agree(self, publics: Mapping[str, bytes]) -> "Masks":
-        """Make a key with every other site, given the public keys of all."""
+    def agree(self, publics: Mapping[str, bytes], fresh: bytes = b"") -> "Masks":
+        """Make a key with every other site, given the public keys of all.
+
+        If keys are used for several fits, ``fresh`` must have something that is new at every site.
+        """
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
         everyone = b"".join(site.encode() + b"\0" + key for site, key in sorted(publics.items()))
-        about = b"naim3l masks " + hashlib.sha256(everyone).digest()
+        about = b"naim3l masks " + hashlib.sha256(everyone + fresh).digest()
         self._keys: dict[str, bytes] = {}
         for other, key in publics.items():
             if other != self.site:
@@ -47,16 +51,18 @@ class Masks:
                 self._keys[other] = HKDF(SHA256(), 32, salt=None, info=about + pair).derive(secret)
         return self
 
-    def hide(self, arrays: Arrays) -> Arrays:
-        """Arrays as masked whole numbers, of which only the sum over all sites tells anything."""
-        self._turn += 1
+    def hide(self, arrays: Arrays, turn: int) -> Arrays:
+        """Arrays as masked whole numbers, of which only the sum over all sites tells anything.
+
+        No two arrays may be hidden in the same turn: their difference would show.
+        """
         hidden: Arrays = {}
         for i, (name, array) in enumerate(arrays.items()):
             if not (np.abs(array) < LARGEST / (1 + len(self._keys))).all():
                 raise ValueError(f"secure sums are below {LARGEST:.3g}; {name} has larger numbers.")
             total = np.rint(np.ldexp(array, BITS)).astype(np.int64).view(np.uint64)
             for other, key in self._keys.items():
-                mask = _stream(key, self._turn, i, array.size).reshape(array.shape)
+                mask = _stream(key, turn, i, array.size).reshape(array.shape)
                 total = total + mask if self.site < other else total - mask
             hidden[name] = total
         return hidden
@@ -73,8 +79,8 @@ def secured(exchanges: Mapping[str, Any]) -> dict[str, Any]:
     publics = {site: of.public for site, of in masks.items()}
 
     def hide(site: str) -> Any:
-        own, exchange = masks[site].agree(publics), exchanges[site]
-        return lambda ask, arrays: exchange(ask, own.hide(arrays))
+        own, exchange, turns = masks[site].agree(publics), exchanges[site], count()
+        return lambda ask, arrays: exchange(ask, own.hide(arrays, next(turns)))
 
     return {site: hide(site) for site in exchanges}
 

@@ -257,7 +257,7 @@ def share(
         raise TypeError(f"one round is for LabelSubspaceRidge, got {type(estimator).__name__}.")
     if estimator.soft_labels:
         raise ValueError("soft_labels must be 0: sums of filled-in labels are not exchanged.")
-    problem, study, _ = read_site(estimator, X, y, site, labels, minimum_count)
+    [*_, problem], study, _ = read_site(estimator, X, y, site, labels, minimum_count)
     whole, counts = problem.rotated().whole, problem.label_counts.sum(axis=1)
     ridges = list(dict.fromkeys(r for r, _ in all_pairs(estimator.ridge, estimator.shrinkage)))
     products = np.array([label_products(whole, W) for W in whole.ridge_solutions(ridges)])
@@ -353,10 +353,10 @@ def fit_at_site(model: Any, site: Alone, fit: Callable[[Any], Any]) -> Any:
 
 def read_site(
     model: Any, X: Any, y: Any, site: str, labels: Sequence[str] | None, minimum_count: int
-) -> tuple[Any, list[str], list[str]]:
-    """The problem of a site's tables, the labels of the study, and those too rare at the site.
+) -> tuple[list[Any], list[str], list[str]]:
+    """Problems of a site's tables, the labels of the study, and those too rare at the site.
 
-    These are left out of the problem.
+    The first problem has all labels. These are left out of the last one, which others may know.
     """
     if not isinstance(site, str) or not site.strip():
         raise ValueError(f"site must be the name of the site, got {site!r}.")
@@ -365,11 +365,13 @@ def read_site(
             f"minimum_count must be a whole number of 0 or more, got {minimum_count!r}."
         )
     model, left_out = clone(model).set_params(decide="sign"), list[str]()
+    problems = list[Any]()
     # For tables in chunks.
     chunks: dict[str, Any] = {"n_folds": 0, "open_checkpoint": lambda facts: None}
     for _ in range(2):
         known = Elsewhere(labels, left_out)
         problem = fit_at_site(model, known, lambda of: of._read_training(X, y, **chunks))
+        problems.append(problem)
         n_yes, n_known = problem.label_counts.sum(axis=1)
         few = (n_known > 0) & (np.minimum(n_yes, n_known - n_yes) < minimum_count)
         if not few.any():
@@ -379,4 +381,4 @@ def read_site(
             f"site {site!r}: labels {some(left_out)} have fewer than {minimum_count} yes, or no; "
             "nothing is said of them to other sites."
         )
-    return problem, list(model.label_names_), left_out
+    return problems, list(model.label_names_), left_out

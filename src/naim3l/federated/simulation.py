@@ -49,18 +49,18 @@ def simulate(
     """Fit the models of all sites as they would be fitted apart, in this process.
 
     `LabelSubspaceRidge` takes one round, by files in a temporary folder; `NAIM3L` takes several for
-    every iteration.
+    every iteration, and `NAIM3LCV` for those of every fit of its search.
 
     Parameters
     ----------
     sites : mapping of str to (tables, label tables)
         What is at each site, as for the fit of the estimator.
-    estimator : LabelSubspaceRidge or NAIM3L
-        Unfitted.
+    estimator : LabelSubspaceRidge, NAIM3L or NAIM3LCV
+        Unfitted. Each site deals its rows to the folds of a search, and all choose the same pair.
     labels, minimum_count
         As for `share`.
     secure : bool, default=False
-        Whether the coordinator sees sums only, and nothing of a single site; for `NAIM3L`, with the
+        Whether the coordinator sees sums only, and nothing of a single site; in rounds, with the
         extra ``federated``. Shares in files are meant to be read by people.
 
     Returns

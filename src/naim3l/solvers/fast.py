@@ -255,14 +255,14 @@ def _split(
         state.B, state.Z, primal, size, state.exact = shrink_relaxed(
             problem, state.B, state.Z, scores, factors, state.threshold, bases, accuracy
         )
-        if not primal + size <= SCORE_LIMIT * math.sqrt(math.prod(scores.shape)):
-            raise FloatingPointError(_UNBOUNDED_MESSAGE)
         state.XZ = problem.label_scores_transposed(state.Z)
         state.XU, moved = XB - state.XZ, state.XZ - XZ_old
         squares = objective.stationarity(gradient, mu * state.XU, state.high_rank)
         own = inner(state.W, state.XU), inner(state.W, state.high_rank), inner(moved, moved)
-        sums = problem.add_up(primal**2, size**2, *squares, *own, *fit_terms)
+        sums = problem.add_up(primal * primal, size * size, *squares, *own, *fit_terms)
         primal, size = math.sqrt(sums[0]), math.sqrt(sums[1])
+        if not primal + size <= SCORE_LIMIT * math.sqrt(problem.n_positives * problem.n_labels):
+            raise FloatingPointError(_UNBOUNDED_MESSAGE)  # at all sites at once
         stationarity = math.sqrt(sums[2] / sums[3])
         # Labels are 1 and -1: compare with scores of that size, not with vanishing ones.
         feasibility = primal / max(size, math.sqrt(problem.n_positives))
