@@ -190,11 +190,11 @@ def why_no_date(text: str) -> str:
 
 def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
     """`days` of times of NumPy, NaN for NaT."""
-    if np.datetime_data(values.dtype) not in (("s", 1), ("ms", 1)):  # others may not fit then
-        values = values.astype(f"{values.dtype.kind}8[us]")
-    tick = np.timedelta64(1, np.datetime_data(values.dtype)[0])
-    in_days = values.astype(np.int64) / (np.timedelta64(1, "D") / tick)
-    return np.where(np.isnat(values), np.nan, in_days)
+    unit = np.datetime_data(values.dtype)
+    if unit not in (("s", 1), ("ms", 1)):  # microseconds cannot count all of their dates
+        values, unit = values.astype(f"{values.dtype.kind}8[us]"), ("us", 1)
+    ticks = {"s": 1, "ms": 10**3, "us": 10**6}[unit[0]] * _DAY.total_seconds()
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / ticks)
 
 
 def _parse_date(text: str, order: str) -> datetime.datetime | datetime.date | datetime.time | None:

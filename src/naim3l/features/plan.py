@@ -255,14 +255,14 @@ class ViewPlan:
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Numbers of the rows that have the view, and which; warns of odd cells if it may judge."""
         rows, present = self.read(batch, judge=judge)
-        return as_rows(rows), present
+        return rows.encode() if isinstance(rows, ReadRows) else rows, present
 
     def read(self, batch: Batch, *, judge: bool = True) -> tuple["ReadRows | Any", Mask]:
         """As `encode`, but dense rows are not encoded yet."""
         types = column_types(batch, self._words)
-        present = np.array(False)
+        present = np.zeros(batch.shape[0], dtype=bool)
         if batch.frame is not None:  # numbers mostly tell that all rows have the view
-            present = ~np.isnan(batch.numeric_block).all(axis=1)
+            present |= ~np.isnan(batch.numeric_block).all(axis=1)
         if not present.all():
             present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
         rows = batch if present.all() else batch.take_rows(present)
@@ -270,7 +270,8 @@ class ViewPlan:
 
     def encode_rows(self, rows: Batch) -> Any:
         """Numbers of all rows of a batch, also of those in which all cells are missing."""
-        return as_rows(self._read(rows, column_types(rows, self._words), False))
+        found = self._read(rows, column_types(rows, self._words), False)
+        return found.encode() if isinstance(found, ReadRows) else found
 
     @property
     def _words(self) -> list[str]:
@@ -289,11 +290,11 @@ class ViewPlan:
             if column.is_free_text:
                 terms.append(_terms(column, *rows.distinct(j)))
                 continue
+            at = range(first, first := first + column.n_encoded)
             if column.units:
-                encoded = _read_cells(rows, j, TEXT, column, told)
+                parts.append((at, _read_cells(rows, j, TEXT, column, told)))
             else:
-                encoded = _places(column, *rows.distinct(j))
-            parts.append((range(first, first := first + column.n_encoded), encoded))
+                parts.append((at, _places(column, *rows.distinct(j))))
         read = ReadRows(self, rows, first, parts)
         if terms:
             return sparse.csr_array(sparse.hstack([read.encode(), *terms], format="csr"))
@@ -359,14 +360,14 @@ class ReadRows:
 
     def encode(self) -> NDArray[np.float64]:
         """All rows, (n_rows, n_encoded)."""
-        return self._fill(np.empty((self.n_encoded + 1, len(self.rows))), slice(None))
+        return self._fill(np.empty((self.n_encoded + 1, self.rows.shape[0])), slice(None))
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """A few rows at a time, which may be overwritten, and which they are.
 
         There are at least as many as columns, so that products of columns are worth their size.
         """
-        n, n_rows = max(self.n_encoded, BLOCK_NUMBERS // self.n_encoded), len(self.rows)
+        n, n_rows = max(self.n_encoded, BLOCK_NUMBERS // self.n_encoded), self.rows.shape[0]
         columns = np.empty((self.n_encoded + 1, min(n, n_rows)))  # used again for the next rows
         for start in range(0, n_rows, n):
             at = slice(start, min(start + n, n_rows))
@@ -384,11 +385,6 @@ class ReadRows:
             columns[np.where(part[at] < n, first + part[at], self.n_encoded), every] = 1
         self.plan.finish(columns[: len(self.plan.means)].T)
         return columns[:-1].T
-
-
-def as_rows(rows: Any) -> Any:
-    """Rows that were read, as an array or sparse array."""
-    return rows.encode() if isinstance(rows, ReadRows) else rows
 
 
 def _places(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[np.intp]:

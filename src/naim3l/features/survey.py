@@ -59,12 +59,12 @@ class ValueCounts:
     @classmethod
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
         """Counts of numbers, (n_rows,), without NaN."""
-        values, repeats = numbers + 0.0, np.ones(len(numbers))  # -0 and 0 are one value
+        values, repeats = numbers + 0.0, np.ones(len(numbers), int)  # -0 and 0 are one value
         few = len(values) and values.max() < (low := values.min()) + len(values)
         if few and (values == np.floor(values)).all():  # need not be sorted
-            n = np.bincount((values - low).astype(np.intp))
-            at = np.flatnonzero(n)
-            values, repeats = at + low, n[at]
+            repeats = np.bincount((values - low).astype(np.intp))
+            values = np.flatnonzero(repeats) + low
+            repeats = repeats[repeats > 0]
         return cls._smallest(splitmix64(values.view(np.uint64)), repeats)
 
     @property
@@ -461,8 +461,8 @@ class RowPatterns:
         n_rows, n_columns = missing.shape
         if sparse.issparse(missing):  # has no columns of text, for which the patterns matter
             n_missing = np.asarray(missing.sum(axis=1)).ravel()
-            partly = {} if np.isin(n_missing, (0, n_columns)).all() else None
-            return cls(n_columns, int((n_missing < n_columns).sum()), partly)
+            all_or_none = np.isin(n_missing, (0, n_columns)).all()
+            return cls(n_columns, int((n_missing < n_columns).sum()), {} if all_or_none else None)
         bits = np.packbits(missing, axis=1)
         lacks_all = (bits == np.packbits(np.ones(n_columns, dtype=bool))).all(axis=1)
         known = ~bits[bits.any(axis=1) & ~lacks_all]
@@ -553,7 +553,7 @@ class TableSurvey:
         is_sparse = sparse.issparse(typed) or sparse.issparse(missing)
         if signed is None or is_sparse or n_columns * signed.shape[1] > MOST_PAIRS:
             return survey
-        values = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
+        values: Any = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
         values |= {j: _values_of_text(batch, j) for j in survey.cells}
         return replace(survey, ties=LabelTies.of(signed, missing, values))
 
