@@ -1,5 +1,6 @@
 """Passes: the same bits on every scheduler, errors as raised, progress, and interruption."""
 
+import os
 import signal
 import threading
 import time
@@ -252,3 +253,57 @@ def test_settings():
     assert chunks.memory_limit() is None
     with pytest.raises(ImportError, match=r"pip install 'naim3l\[dask\]'"):
         load_extra("dask.no_such_module")
+
+
+def slow(i, batches):
+    time.sleep(0.3)
+    return 1
+
+
+@pytest.fixture
+def mortal():
+    """A cluster that a test may end, and its client."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with (
+        distributed.LocalCluster(**options, dashboard_address=":0") as cluster,
+        cluster.get_client() as client,
+    ):
+        yield cluster, client
+
+
+def after(seconds, function, *args):
+    threading.Timer(seconds, function, args).start()
+
+
+def test_a_cluster_without_workers_is_not_waited_for_for_ever(mortal, monkeypatch):
+    monkeypatch.setattr(chunks, "PATIENCE", 0.5)
+    monkeypatch.setattr(chunks, "LOOK", 0.1)
+    after(0.5, mortal[0].scale, 0)
+    with pytest.raises(ConnectionError, match="during a pass: all its workers are gone"):
+        run_pass(nothing, [()] * 60, slow, add)
+
+
+def test_a_scheduler_that_is_stopped_is_named(mortal):
+    after(0.5, mortal[0].close)
+    with pytest.raises(ConnectionError, match="during a pass: its scheduler was stopped"):
+        run_pass(nothing, [()] * 60, slow, add)
+
+
+def test_workers_that_die_at_a_part_are_explained():
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(**options) as cluster,
+        cluster.get_client(),
+        pytest.raises(MemoryError, match="had too little memory: give them more"),
+    ):
+        run_pass(nothing, [()], lambda i, batches: os._exit(1), add)
+
+
+def test_the_memory_of_a_worker_is_the_limit_of_a_cluster(mortal):
+    [worker] = mortal[1].scheduler_info(n_workers=-1)["workers"].values()
+    assert chunks.memory_limit() == (worker["memory_limit"] or None)
+    with dask.config.set({"naim3l.memory": "1 GB"}):
+        assert chunks.memory_limit() == 10**9

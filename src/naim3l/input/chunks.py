@@ -5,15 +5,21 @@ once, features and labels together. Results are combined in a fixed order, so th
 scheduler nor the number of workers changes a bit of them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Event, Thread
 from typing import Any
 
 from naim3l._progress import progress_bar
 from naim3l._threads import limited_blas
 from naim3l.files.errors import load_extra
 from naim3l.input.batches import Batch
+
+# Seconds between looks at a cluster, and for which one without workers is waited for.
+LOOK, PATIENCE = 1.0, 30.0
 
 # A batch of rows, and its labels if they are read.
 Rows = tuple[Batch, Batch | None]
@@ -32,9 +38,18 @@ def n_workers() -> int:
 
 
 def memory_limit() -> int | None:
-    """Bytes that a fit may use, from the setting "naim3l.memory" of dask; None without one."""
+    """Bytes that a fit may use, from the setting "naim3l.memory" of dask; None without one.
+
+    Without the setting, each thread of a cluster may use its part of what its worker may.
+    """
     given = load_extra("dask").config.get("naim3l.memory", None)
-    return None if given is None else int(load_extra("dask.utils").parse_bytes(given))
+    if given is not None:
+        return int(load_extra("dask.utils").parse_bytes(given))
+    if not on_cluster():
+        return None
+    found = load_extra("distributed").get_client().scheduler_info(n_workers=-1)["workers"]
+    limits = [of["memory_limit"] // of["nthreads"] for of in found.values() if of["memory_limit"]]
+    return min(limits, default=None)
 
 
 @dataclass(frozen=True)
@@ -113,8 +128,44 @@ def _compute_on_cluster(root: Any, results: list[Any], advance: Callable[[str], 
     future, *parts = client.compute([root, *results])
     done = distributed.as_completed(parts)
     del parts, results  # so that the cluster keeps no result that is combined already
-    for part in done:
-        if part.status == "error":
-            break
-        advance(part.key)
-    return future.result()
+    with _watched(client, future, done):
+        for part in done:
+            if part.status != "finished":
+                break
+            advance(part.key)
+        return future.result()
+
+
+@contextmanager
+def _watched(client: Any, future: Any, parts: Any) -> Iterator[None]:
+    """Faults of the cluster as errors that say what can be done; it is not waited for for ever."""
+    distributed, over, alone = load_extra("distributed"), Event(), Event()
+
+    def watch() -> None:
+        since = time.monotonic()
+        while not over.wait(LOOK):
+            with suppress(Exception):  # the scheduler may be gone, which is noticed elsewhere
+                if client.nthreads():
+                    since = time.monotonic()
+            if time.monotonic() > since + PATIENCE:
+                alone.set()
+                client.cancel([future, *parts.futures], force=True)
+                return
+
+    Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except distributed.scheduler.KilledWorker as error:
+        raise MemoryError(
+            "workers of the cluster died again and again at the same part, most often because "
+            "they had too little memory: give them more, smaller parts or batches (--memory), or "
+            "fewer threads each. The workers' own logs say more."
+        ) from error
+    except (distributed.CancelledError, distributed.comm.CommClosedError) as error:
+        what = "all its workers are gone" if alone.is_set() else "its scheduler was stopped"
+        raise ConnectionError(
+            f"the cluster ended during a pass: {what}. Start it again, and fit again; with a "
+            "checkpoint, passes over tables that were finished are not repeated."
+        ) from error
+    finally:
+        over.set()
