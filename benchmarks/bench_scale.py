@@ -12,6 +12,8 @@ used again.
 - ``workers``: the passes with one thread, two threads, and two processes of a cluster, the time of
   a part that has no rows, and small tables compared with fits in memory.
 - ``rival``: compared with SGDClassifier.partial_fit on the same files, one thread each.
+- ``cost``: processor time of the passes, of a ridge regression in one pass, and of reading alone,
+  on the same files: three tables with columns of all kinds, 15 labels, nine in ten unknown.
 - ``kill``: a worker of a cluster is killed at random moments of the statistics pass. It is an error
   if a bit of the weights then differs.
 
@@ -25,6 +27,7 @@ from pathlib import Path
 
 import common
 from common import print_machine, progress
+from scale_cost import MixedDataset, measure_cost
 from scale_data import VIEWS, Dataset
 from scale_growth import constants_table, growth_table, measure_growth
 from scale_kill import killed_fits
@@ -36,6 +39,7 @@ SIZES = {
     "growth": [1_000_000, 5_000_000, 20_000_000],
     "workers": [1_000_000],
     "rival": [1_000_000],
+    "cost": [300_000],
     "kill": [200_000],
 }
 QUICK_ROWS, TEST_ROWS, QUICK_TEST_ROWS = 2_000, 100_000, 1_000
@@ -97,6 +101,16 @@ def print_rival(arguments):
         )
 
 
+def print_cost(arguments):
+    for n_rows in arguments.rows:
+        data = MixedDataset(arguments.folder / "mixed", n_rows, arguments.seed).write()
+        arguments.table(
+            f"Processor time for {n_rows:,} rows in each of {len(data.views)} views. Rows of all "
+            "views are counted.",
+            measure_cost(data),
+        )
+
+
 def print_kill(arguments):
     for n_rows in arguments.rows:
         progress(f"{n_rows:,} rows, {arguments.kills} kills")
@@ -126,7 +140,7 @@ def _test_set(arguments):
 
 
 COMMANDS = {"data": print_data, "growth": print_growth, "workers": print_workers}
-COMMANDS |= {"rival": print_rival, "kill": print_kill}
+COMMANDS |= {"rival": print_rival, "cost": print_cost, "kill": print_kill}
 
 
 def main():

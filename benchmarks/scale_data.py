@@ -41,6 +41,9 @@ class Dataset:
         Whether these are test rows: others than the training rows of the same seed.
     """
 
+    views, label_names, dictionaries = VIEWS, LABELS, LABELS
+    least_groups = LEAST_GROUPS
+
     folder: Path
     n_rows: int
     seed: int = 0
@@ -50,12 +53,12 @@ class Dataset:
     def paths(self) -> dict[str, str]:
         """Folder of each view."""
         name = f"{'test' if self.test else 'train'}-{self.n_rows}-seed-{self.seed}"
-        return {view: str(self.folder / name / view) for view in VIEWS}
+        return {view: str(self.folder / name / view) for view in self.views}
 
     @property
     def labels(self) -> dict[str, list[str]]:
         """Names of the columns of each view that are labels."""
-        return dict.fromkeys(VIEWS, LABELS)
+        return {view: [*self.label_names] for view in self.views}
 
     @property
     def n_bytes(self) -> int:
@@ -82,9 +85,10 @@ class Dataset:
 
     def _write_file(self, file: Path, view: str, start: int) -> None:
         end = min(start + FILE_ROWS, self.n_rows)
-        step = min(GROUP_ROWS, max(LEAST_GROUP_ROWS, self.n_rows // LEAST_GROUPS))
+        step = min(GROUP_ROWS, max(LEAST_GROUP_ROWS, self.n_rows // self.least_groups))
         partial = file.with_suffix(".partial")
-        with pq.ParquetWriter(partial, SCHEMA, use_dictionary=LABELS) as writer:
+        schema = self._draw(view, start, 1).schema
+        with pq.ParquetWriter(partial, schema, use_dictionary=self.dictionaries) as writer:
             for first in range(start, end, step):
                 writer.write_table(self._draw(view, first, min(step, end - first)))
         os.replace(partial, file)  # a file with the final name is complete

@@ -34,10 +34,10 @@ WARM_UP_ROWS = 400
 EMPTY_PARTS = 50  # of the pass that measures what a part costs, whatever it has
 
 
-def in_fresh_process(name: str, data: Dataset, **options):
-    """Result of a function of this module for a dataset."""
+def in_fresh_process(name: str, data: Dataset, *, script=__file__, **options):
+    """Result of a function of this module, or another script, for a dataset."""
     of_data = {"folder": str(data.folder), "n_rows": data.n_rows, "seed": data.seed}
-    command = [sys.executable, __file__, name, json.dumps(of_data | options)]
+    command = [sys.executable, script, name, json.dumps(of_data | options)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(done.stdout)
 
@@ -64,6 +64,8 @@ class Passes:
     ----------
     around : callable, optional
         ``around(title)`` is a context in which the pass of that title runs.
+    clock : callable, optional
+        Gives seconds; by default those of the wall.
 
     Attributes
     ----------
@@ -71,8 +73,8 @@ class Passes:
         By title, for example "survey of view0".
     """
 
-    def __init__(self, around=nullcontext):
-        self.around, self.seconds = around, Counter()
+    def __init__(self, around=nullcontext, clock=perf_counter):
+        self.around, self.clock, self.seconds = around, clock, Counter()
         self.patch = mock.patch.object(sources, "run_pass", self._timed)
 
     def __enter__(self):
@@ -91,9 +93,9 @@ class Passes:
 
     def _timed(self, *args, title, **options):
         with self.around(title):
-            start = perf_counter()
+            start = self.clock()
             result = run_pass(*args, title=title, **options)
-            self.seconds[title] += perf_counter() - start
+            self.seconds[title] += self.clock() - start
         return result
 
 

@@ -236,3 +236,10 @@ def test_times_weeks_and_months(text, expected):
 )
 def test_codes_that_are_no_times_weeks_or_months(text):
     assert days(text, DAY_FIRST) is None and not is_date_like(text)
+
+
+def test_dates_that_microseconds_cannot_count():
+    years = np.array(["500000-01-01", "-300000-01-01"], dtype="M8[D]")
+    expected = years.astype(np.int64)
+    for unit in ("s", "ms"):
+        np.testing.assert_array_equal(days_of_array(years.astype(f"M8[{unit}]")), expected)

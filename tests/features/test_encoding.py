@@ -156,6 +156,35 @@ class TestOwnFeatures:
             fitted = spec.fit_chunks("view 'a'", whole.plan, moments, sample)
             assert_allclose(fitted.encode(Batch(table, "X"))[0], expected, atol=1e-9)
 
+    @pytest.mark.parametrize("free_text", [False, True])
+    def test_rows_in_blocks_have_the_features_of_all_rows(self, rng, monkeypatch, free_text):
+        n = 300
+        table = pd.DataFrame(
+            {
+                "x": rng.normal(size=n),
+                "amount": rng.lognormal(0, 3, size=n),
+                "sex": rng.choice(["f", "m", None], size=n),
+                "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 99, n), "D"),
+            }
+        )
+        table.loc[::7, ["x", "amount"]] = nan
+        if free_text:
+            words = rng.choice(["fever", "cough", "pain", "rash", "none"], size=(n, 4))
+            table["note"] = [" ".join(of_row) + f" {i}" for i, of_row in enumerate(words)]
+        batch = Batch(table, "view 'a'")
+        text = ["note"] * free_text
+        plan, _ = ViewPlan.of(TableSurvey.of(batch, text), text=text)
+        assert (plan.free_text_of_encoded() is not None) == free_text
+        fitted, _, _ = FeatureSpec.of("auto", "a").fit(batch, plan)
+        rows, whole = fitted.rows(batch)[0], fitted.encode(batch)[0]
+        monkeypatch.setattr("naim3l.features.plan.BLOCK_NUMBERS", 1)
+        assert_allclose(fitted.encode(batch)[0], whole, atol=1e-12)
+        moments, present = FeatureSpec.of("auto", "a").moments(batch, plan)
+        assert present.all() and moments.n_rows == n
+        rows = rows.toarray() if free_text else rows
+        assert_allclose(moments.mean, rows.mean(axis=0), atol=1e-9)
+        assert_allclose(moments.scatter / n, np.cov(rows.T, bias=True), rtol=1e-9, atol=1e-9)
+
     def test_missing_in_every_row(self):
         table = np.full((3, 2), nan)
         with pytest.raises(ValueError, match="view 'a': missing in every row"):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,18 @@ class TestTypes:
         write(tmp_path / "a.parquet", day=pa.array([10**12, 2 * 10**12], zone))
         days = read(tmp_path / "a.parquet")["day"].to_numpy().astype("datetime64[s]")
         assert days.astype(int).tolist() == [10**12, 2 * 10**12]
+
+    def test_dates_and_truth_values_with_gaps_are_no_objects(self, tmp_path):
+        days = [date(2024, 2, 29), None, date(1969, 12, 31)]
+        write(tmp_path / "a.parquet", day=pa.array(days), id=pa.array(days[:1] * 3),
+              yes=pa.array([True, None, False]))  # fmt: skip
+        frame = read(tmp_path / "a.parquet", text_columns=["id"])
+        assert frame["day"].dtype.kind == "M"
+        assert [None if pd.isna(day) else day.date() for day in frame["day"]] == days
+        assert frame["yes"].dtype == "boolean"
+        assert [None if pd.isna(cell) else bool(cell) for cell in frame["yes"]] == [
+            True, None, False]  # fmt: skip
+        assert frame["id"].tolist() == ["2024-02-29"] * 3
 
 
 YEARS = {"a": [*range(6)], "year": [2020] * 3 + [2021] * 3, "site": [*"xxyxyy"]}

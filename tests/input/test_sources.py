@@ -131,6 +131,24 @@ class TestDask:
             assert_array_equal(stacked([rows for rows, _ in found]), X)
             assert_array_equal(stacked([rows for _, rows in found]), y)
 
+    def test_one_task_computes_features_and_labels_if_no_other_needs_what_they_need(
+        self, frame, labels, dd
+    ):
+        whole = frame.join(labels)
+        read_once = pytest.importorskip("dask").delayed(whole.copy)()
+        halves = [read_once.iloc[:35], read_once.iloc[35:]]
+        apart, shared = (
+            dd.from_pandas(whole, npartitions=3),
+            dd.from_delayed(halves, meta=whole[:0]),
+        )
+        for lazy, n_inputs in ((apart, 1), (shared, 2)):
+            table = open_tables(lazy[list(frame)], lazy[LABELS])["X"]
+            assert {len(part) for part in table.parts} == {n_inputs}
+            found = batches(table)
+            rows = stacked([X for X, _ in found])
+            pd.testing.assert_frame_equal(rows, frame, check_dtype=False)
+            assert_array_equal(stacked([y for _, y in found]), labels)
+
     @pytest.mark.parametrize("kind", ["series", "array"])
     def test_labels_of_one_dimension(self, frame, labels, kind, dd, da):
         y = labels["flu"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.cli.tables import ViewTable, decode
-from naim3l.features.survey import types_and_missing
+from naim3l.features.survey import column_types, missing_cells
 from naim3l.files.errors import ReadError, load_extra
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import memory_limit, n_workers
@@ -84,7 +84,7 @@ def warn_of_empty_rows(model: Any, X: Mapping[str, Batch]) -> None:
     parts = []
     for view, batch in X.items():
         has_plan = view in getattr(model, "columns_", {})
-        missing = types_and_missing(batch)[1] if has_plan else batch.missing
+        missing = missing_cells(batch, column_types(batch)) if has_plan else batch.missing
         index = batch.data.index[missing.all(axis=1)]
         if len(index):
             listed = some(index.tolist(), 20, str)

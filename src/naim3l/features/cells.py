@@ -190,8 +190,11 @@ def why_no_date(text: str) -> str:
 
 def days_of_array(values: NDArray[Any]) -> NDArray[np.float64]:
     """`days` of times of NumPy, NaN for NaT."""
-    microseconds = values.astype(f"{values.dtype.kind}8[us]").astype(np.int64)
-    return np.where(np.isnat(values), np.nan, microseconds / (_DAY / _MICROSECOND))
+    unit = np.datetime_data(values.dtype)
+    if unit not in (("s", 1), ("ms", 1)):  # microseconds cannot count all of their dates
+        values, unit = values.astype(f"{values.dtype.kind}8[us]"), ("us", 1)
+    ticks = {"s": 1, "ms": 10**3, "us": 10**6}[unit[0]] * _DAY.total_seconds()
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / ticks)
 
 
 def _parse_date(text: str, order: str) -> datetime.datetime | datetime.date | datetime.time | None:

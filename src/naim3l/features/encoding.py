@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from numbers import Integral, Real
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from naim3l._arrays import Mask
 from naim3l._device import CPU
 from naim3l._origin import Origin
 from naim3l.features.kernels import AUTO, HISTOGRAM_KERNELS, KERNELS, LANDMARKS, Kernel, KernelMap
-from naim3l.features.plan import MOST_CATEGORIES, ViewPlan
+from naim3l.features.plan import MOST_CATEGORIES, ReadRows, ViewPlan
 from naim3l.features.recipes import RECIPES, FittedRecipe, Moments, Recipe
 from naim3l.files.stored import Guest, Maybe, Nested
 from naim3l.input.batches import (
@@ -75,22 +76,35 @@ class ViewFeatures:
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Features (n_present, n_features) of rows that have the view, and which these are."""
-        features, present = self.rows(batch, judge=judge)
+        in_blocks = self.recipe is not None and not self.recipe.histogram
+        rows, present = self.rows(batch, judge=judge, in_blocks=in_blocks)
         if not present.any():
             return np.empty((0, 0)), present
-        if self.recipe is not None:
-            features = self.recipe.apply(features)
+        features: Any = rows
+        if isinstance(rows, ReadRows):
+            assert self.recipe is not None
+            features = np.empty((rows.rows.shape[0], self.recipe.n_features))
+            for at, block in rows.blocks():
+                self.recipe.apply(block, out=features[at])
+        elif self.recipe is not None:
+            features = self.recipe.apply(rows)
         return features if self.kernel is None else self.kernel.apply(features), present
 
-    def rows(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
-        """Numbers of the rows that have the view, before the recipe, and which rows these are."""
+    def rows(
+        self, batch: Batch, *, judge: bool = True, in_blocks: bool = False
+    ) -> tuple[Any, Mask]:
+        """Numbers of the rows that have the view, before the recipe, and which rows these are.
+
+        If they are used ``in_blocks``, dense rows of a plan are `ReadRows`.
+        """
         if self.transformer is not None:
             given, present = _guest_rows(self.transformer, batch)
             if not present.any():
                 return np.empty((0, 0)), present
             rows = _apply_guest(self.transformer, given, fit=False)
         elif self.plan is not None:
-            rows, present = self.plan.encode(batch, judge=judge)
+            read = self.plan.read if in_blocks else self.plan.encode
+            rows, present = read(batch, judge=judge)
         else:
             rows, present = read_numbers(batch)
         if self.recipe.histogram if self.recipe is not None else _compares_counts(self.kernel):
@@ -225,25 +239,32 @@ class FeatureSpec:
             rows = _apply_guest(self.transformer, given, fit=True)
         elif plan is None:
             check_not_tiny(batch, column_sizes(rows))
-        self._check_signs(batch, rows, present)
+        if self._has_counts:
+            _check_histograms(batch, rows, present)
         return rows, present
 
-    def _check_signs(self, batch: Batch, rows: Any, present: Mask) -> None:
-        """Refuse rows that would be histograms and have negative numbers."""
+    @property
+    def _has_counts(self) -> bool:
+        """Whether rows are histograms."""
         steps = None if self.recipe is None else self.recipe.steps
-        if _compares_counts(self.kernel) if steps is None else RECIPES[steps].histogram:
-            _check_histograms(batch, rows, present)
+        return _compares_counts(self.kernel) if steps is None else RECIPES[steps].histogram
 
     def moments(self, batch: Batch, plan: ViewPlan | None) -> tuple[Moments | None, Mask]:
         """Moments of the rows of a chunk that have the view, and which rows these are."""
         if self.transformer is not None:
             return None, _guest_rows(self.transformer, batch)[1]
-        rows, present = ViewFeatures(plan).rows(batch, judge=False)
+        options = {"judge": False, "in_blocks": not self._has_counts}
+        rows, present = ViewFeatures(plan).rows(batch, **options)
         if not self.learns_from_moments or not present.any():
             return None, present
-        assert self.recipe is not None
-        self._check_signs(batch, rows, present)
-        return Moments.of(self.recipe._before_moments(rows), batch.origin.table), present
+        recipe, table = self.recipe, batch.origin.table
+        assert recipe is not None
+        if self._has_counts:
+            _check_histograms(batch, rows, present)
+        if not isinstance(rows, ReadRows):
+            return Moments.of(recipe._before_moments(rows), table), present
+        found = (Moments.of(recipe._before_moments(block), table) for _, block in rows.blocks())
+        return reduce(Moments.combine, found), present
 
     def fit_chunks(
         self,

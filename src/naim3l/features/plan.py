@@ -6,7 +6,7 @@ has one decimal separator: the one with which more of its cells are numbers.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
@@ -51,8 +51,8 @@ from naim3l.features.survey import (
     find_ids,
     find_shift,
     mean_logarithm,
+    missing_cells,
     take_logarithm,
-    types_and_missing,
 )
 from naim3l.features.terms import MOST_TERMS, N_TERMS, TermCounts, tf_idf
 from naim3l.files.stored import Flag, ListOf, MapOf, Maybe, Nested, Number, Text, Whole
@@ -73,6 +73,7 @@ RARE_WORD = 3  # rows of a value of text below which it is one of the rare ones 
 # A column is almost empty if fewer cells than these are known, and fewer than half of all: filled
 # in with the mean it would be constant except in a few rows, which scaling would move far away.
 FEWEST_KNOWN, FEWEST_SHARE = 5, 0.01
+BLOCK_NUMBERS = 200_000  # of the rows that are encoded at a time, unless they are few and wide
 MOST_WARNINGS = 8  # if more columns are dropped, one warning lists them
 KINDS = (NUMBER, TRUTH, DATE, TEXT)
 ID_REASON = "an id: "  # begins the reason for which an id is dropped
@@ -253,94 +254,146 @@ class ViewPlan:
 
     def encode(self, batch: Batch, *, judge: bool = True) -> tuple[Any, Mask]:
         """Numbers of the rows that have the view, and which; warns of odd cells if it may judge."""
-        words = [column.name for column in self.columns if column.kind == TEXT]
-        types, missing = types_and_missing(batch, words)
-        present = present_rows(batch, missing, allow_missing=True)
+        rows, present = self.read(batch, judge=judge)
+        return rows.encode() if isinstance(rows, ReadRows) else rows, present
+
+    def read(self, batch: Batch, *, judge: bool = True) -> tuple["ReadRows | Any", Mask]:
+        """As `encode`, but dense rows are not encoded yet."""
+        types = column_types(batch, self._words)
+        present = np.zeros(batch.shape[0], dtype=bool)
+        if batch.frame is not None:  # numbers mostly tell that all rows have the view
+            present |= ~np.isnan(batch.numeric_block).all(axis=1)
+        if not present.all():
+            present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
         rows = batch if present.all() else batch.take_rows(present)
-        return self._encode(rows, types, judge), present
+        return self._read(rows, types, judge), present
 
     def encode_rows(self, rows: Batch) -> Any:
         """Numbers of all rows of a batch, also of those in which all cells are missing."""
-        words = [column.name for column in self.columns if column.kind == TEXT]
-        return self._encode(rows, column_types(rows, words), False)
+        found = self._read(rows, column_types(rows, self._words), False)
+        return found.encode() if isinstance(found, ReadRows) else found
 
-    def _encode(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
+    @property
+    def _words(self) -> list[str]:
+        return [column.name for column in self.columns if column.kind == TEXT]
+
+    def _read(self, rows: Batch, types: Sequence[str], judge: bool) -> "ReadRows | Any":
         if not rows.shape[0]:
             return np.empty((0, self.n_encoded))
-        numbers = self._numbers(rows, types, judge)
-        blocks = [numbers]
-        for j in self._order:
+        if sparse.issparse(rows.data):
+            return self._sparse_numbers(rows)
+        told = self._told if judge else None
+        parts, terms = self._read_numbers(rows, types, told), []
+        first = sum(len(of) for of, _ in parts)
+        for j in self._order[first:]:
             column = self.columns[j]
+            if column.is_free_text:
+                terms.append(_terms(column, *rows.distinct(j)))
+                continue
+            at = range(first, first := first + column.n_encoded)
             if column.units:
-                blocks.append(_read_cells(rows, j, TEXT, column, self._told if judge else None))
-            elif column.kind == TEXT:
-                encode = _terms if column.is_free_text else _one_hot
-                blocks.append(encode(column, *rows.distinct(j)))
-        if len(blocks) == 1:
-            return numbers
-        if any(column.is_free_text for column in self.columns):
-            return sparse.csr_array(sparse.hstack(blocks, format="csr"))
-        return np.hstack(blocks)
+                parts.append((at, _read_cells(rows, j, TEXT, column, told)))
+            else:
+                parts.append((at, _places(column, *rows.distinct(j))))
+        read = ReadRows(self, rows, first, parts)
+        if terms:
+            return sparse.csr_array(sparse.hstack([read.encode(), *terms], format="csr"))
+        return read
+
+    def _read_numbers(self, rows: Batch, types: Sequence[str], told: set[str] | None) -> list[Any]:
+        """Columns other than text as they are: their positions among these, and numbers."""
+        numeric, parts = (NUMBER, TRUTH), list[Any]()
+        at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
+        typed = [j for j in at if types[j] in numeric and self.columns[j].kind in numeric]
+        if typed:
+            numbers = rows.numbers_of(typed, allowed=AS_NUMBERS)
+            check_finite(rows, numbers, typed)
+            parts.append((np.flatnonzero(np.isin(at, typed)), numbers))
+        for k, j in enumerate(at):
+            if j not in typed:
+                numbers = _read_cells(rows, j, types[j], self.columns[j], told)[:, None]
+                check_finite(rows, numbers, [j])
+                parts.append(([k], numbers))
+        return parts
 
     @property
     def means(self) -> NDArray[np.float64]:
         """Of columns other than text, which come first among the encoded ones, (n_numbers,)."""
         return np.array([column.mean for column in self.columns if column.kind != TEXT])
 
-    def _numbers(self, rows: Batch, types: Sequence[str], judge: bool) -> Any:
-        """Columns other than text, (n_rows, n_columns of these), filled in."""
-        numeric = (NUMBER, TRUTH)
-        at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
-        typed = [j for j in at if types[j] in numeric and self.columns[j].kind in numeric]
-        if len(typed) == rows.shape[1]:
-            numbers = rows.numbers(allowed=AS_NUMBERS)
-        else:
-            numbers = np.empty((rows.shape[0], len(at)))
-            if typed:
-                block = rows.select_columns(typed).numbers(allowed=AS_NUMBERS)
-                numbers[:, np.isin(at, typed)] = block
-            told = self._told if judge else None
-            for k, j in enumerate(at):
-                if j not in typed:
-                    numbers[:, k] = _read_cells(rows, j, types[j], self.columns[j], told)
-        stored = numbers.data if sparse.issparse(numbers) else numbers
-        if stored.size and not (np.nanmax(np.abs(stored), initial=0) <= LARGEST):
-            check_finite(rows.select_columns(at), _filled(numbers, np.zeros(len(at))))
-        if any(self.columns[j].log_shift for j in at):
-            numbers = _logarithms(numbers, [self.columns[j].log_shift for j in at])
-            stored = numbers
-        if np.isnan(stored).any():
-            numbers = _filled(numbers, self.means)
+    def _sparse_numbers(self, rows: Batch) -> Any:
+        """Columns of a sparse table, filled in; dense if some become logarithms."""
+        numbers = rows.numbers()
+        check_finite(rows, numbers, range(rows.shape[1]))
+        if any(column.log_shift for column in self.columns):
+            numbers = numbers.toarray()
+            self.finish(numbers)
+        elif (missing := np.isnan(numbers.data)).any():
+            numbers = numbers.copy()
+            numbers.data[missing] = self.means[numbers.indices[missing]]
         return numbers
 
-
-def _logarithms(numbers: Any, shifts: Sequence[float]) -> NDArray[np.float64]:
-    """A dense copy of the numbers with logarithms in the columns that have a shift."""
-    found = numbers.toarray() if sparse.issparse(numbers) else np.array(numbers, dtype=float)
-    for k, shift in enumerate(shifts):
-        if shift:
-            found[:, k] = take_logarithm(found[:, k], shift)
-    return found
-
-
-def _filled(numbers: Any, values: NDArray[np.float64]) -> Any:
-    """A copy of the numbers with the value of the column where one is missing."""
-    if not sparse.issparse(numbers):
-        return np.where(np.isnan(numbers), values, numbers)
-    filled = numbers.copy()
-    missing = np.isnan(filled.data)
-    filled.data[missing] = values[filled.indices[missing]]
-    return filled
+    def finish(self, numbers: NDArray[np.float64]) -> None:
+        """Take logarithms of columns other than text, and fill in missing cells, in place."""
+        missing = np.isnan(numbers)
+        for k, shift in enumerate(c.log_shift for c in self.columns if c.kind != TEXT):
+            if shift:
+                numbers[:, k] = take_logarithm(numbers[:, k], shift)
+        if missing.any():
+            np.copyto(numbers, self.means, where=missing)
 
 
-def _one_hot(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray:
-    """Columns of 0 and 1 for the values of text, (n_rows, n_encoded)."""
+@dataclass(frozen=True)
+class ReadRows:
+    """Rows of a batch of which all cells are read, and encoded a few rows at a time.
+
+    The rows of a block stay in the cache of the processor until the next one; those of a batch
+    would not, and to move them takes longer than to compute with them.
+    """
+
+    plan: ViewPlan
+    rows: Batch
+    n_encoded: int
+    # Positions of encoded columns, and their numbers (n_rows, n_positions), or, of values of text,
+    # which of the columns is 1, (n_rows,), or the number of positions if none is.
+    parts: list[tuple[Sequence[int], NDArray[Any]]]
+
+    def encode(self) -> NDArray[np.float64]:
+        """All rows, (n_rows, n_encoded)."""
+        return self._fill(np.empty((self.n_encoded + 1, self.rows.shape[0])), slice(None))
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """A few rows at a time, which may be overwritten, and which they are.
+
+        There are at least as many as columns, so that products of columns are worth their size.
+        """
+        n, n_rows = max(self.n_encoded, BLOCK_NUMBERS // self.n_encoded), self.rows.shape[0]
+        columns = np.empty((self.n_encoded + 1, min(n, n_rows)))  # used again for the next rows
+        for start in range(0, n_rows, n):
+            at = slice(start, min(start + n, n_rows))
+            yield at, self._fill(columns[:, : at.stop - start], at)
+
+    def _fill(self, columns: NDArray[np.float64], at: slice) -> NDArray[np.float64]:
+        """Some of the rows; ``columns`` has one more, for values of text without a column."""
+        every = np.arange(columns.shape[1])
+        for positions, part in self.parts:
+            if part.ndim == 2:
+                columns[positions] = part[at].T
+                continue
+            first, n = positions[0], len(positions)
+            columns[first : first + n] = 0
+            columns[np.where(part[at] < n, first + part[at], self.n_encoded), every] = 1
+        self.plan.finish(columns[: len(self.plan.means)].T)
+        return columns[:-1].T
+
+
+def _places(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[np.intp]:
+    """Which encoded column is 1, (n_rows,), of values of text; their number if none is."""
     n_columns = column.n_encoded
-    other = n_columns - 1 if column.n_rare else n_columns  # a column that is cut off below
+    other = n_columns - 1 if column.n_rare else n_columns
     of_value = {value: k for k, value in enumerate(column.categories)}
     at = [of_value.get(None if is_unknown(cell) else as_text(cell), other) for cell in cells]
-    places = np.array([*at, of_value.get(None, other)], dtype=np.intp)  # the last is for code -1
-    return np.eye(n_columns + 1)[places[codes], :n_columns]
+    return np.array([*at, of_value.get(None, other)], dtype=np.intp)[codes]  # the last is for -1
 
 
 def _terms(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> sparse.csr_array:

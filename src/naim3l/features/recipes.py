@@ -6,7 +6,7 @@ fitted to rows, or to their `Moments`, which add up over chunks.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -251,14 +251,31 @@ class FittedRecipe:
         rows = _columns(rows, self.kept)
         return rows if self.scale is None else _divided(rows, self.scale)
 
-    def apply(self, rows: Any) -> Matrix:
-        """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features)."""
-        return normalize(self.components(rows))
+    def apply(self, rows: Any, out: Matrix | None = None) -> Matrix:
+        """Features of rows (n_rows, n_columns), of unit length, (n_rows, n_features).
 
-    def components(self, rows: Any) -> Matrix:
+        With ``out``, they are written there, and an array of rows is overwritten, too.
+        """
+        return normalize(self.components(rows, out), copy=False)
+
+    @cached_property
+    def _of_columns(self) -> tuple[NDArray[np.float64], Matrix]:
+        """What is subtracted from all columns, and the axes in their units, (n_columns, n_axes)."""
+        scale = 1.0 if self.scale is None else self.scale
+        shift, axes = np.zeros(len(self.kept)), np.zeros((len(self.kept), self.n_features))
+        shift[self.kept], axes[self.kept] = self.offset * scale, (self.axes / scale).T
+        return shift, axes
+
+    def components(self, rows: Any, out: Matrix | None = None) -> Matrix:
         """Features of rows before they are normalised to unit length."""
-        rows = _shifted(self.before_axes(rows), self.offset)
-        return np.asarray(rows @ self.axes.T - self.mean @ self.axes.T)
+        rows, (shift, axes) = _roots(rows) if self.histogram else rows, self._of_columns
+        if out is None:
+            found = np.asarray(_shifted(rows, shift) @ axes)
+        else:
+            rows -= shift
+            found = np.matmul(rows, axes, out=out)
+        found -= self.mean @ self.axes.T
+        return found
 
 
 def _oriented(squares: NDArray, axes: Matrix, n_rows: int) -> tuple[Matrix, NDArray]:
@@ -361,8 +378,9 @@ class Moments:
         mean = rows.mean(axis=0)
         centred = rows - mean
         rest = centred.mean(axis=0)  # the rounding error of the mean of numbers far from 0
-        mean, centred = mean + rest, centred - rest
-        return cls(n_rows, mean, centred.T @ centred, rows.min(axis=0), rows.max(axis=0))
+        centred -= rest
+        ends = rows.min(axis=0), rows.max(axis=0)
+        return cls(n_rows, mean + rest, centred.T @ centred, *ends)
 
     @classmethod
     def _of_sparse(cls, rows: Any) -> "Moments":

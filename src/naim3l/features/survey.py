@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import compress
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -58,8 +59,13 @@ class ValueCounts:
     @classmethod
     def of_numbers(cls, numbers: NDArray[np.float64]) -> "ValueCounts":
         """Counts of numbers, (n_rows,), without NaN."""
-        bits = (numbers + 0.0).view(np.uint64)  # -0 and 0 are one value
-        return cls._smallest(splitmix64(bits), np.ones(len(bits)))
+        values, repeats = numbers + 0.0, np.ones(len(numbers), int)  # -0 and 0 are one value
+        few = len(values) and values.max() < (low := values.min()) + len(values)
+        if few and (values == np.floor(values)).all():  # need not be sorted
+            repeats = np.bincount((values - low).astype(np.intp))
+            values = np.flatnonzero(repeats) + low
+            repeats = repeats[repeats > 0]
+        return cls._smallest(splitmix64(values.view(np.uint64)), repeats)
 
     @property
     def n_values(self) -> int:
@@ -248,16 +254,21 @@ LOW_SHARE = 0.25  # of the positive numbers, which are below the shift
 SKEWED, LESS = 1.5, 0.5  # least skewness of the numbers, and most of logarithms as a share of it
 
 
-def count_sizes(numbers: NDArray[np.float64], repeats: ArrayLike = 1) -> Counter[int] | None:
-    """Rows in each bin, of numbers (n,) in ``repeats`` rows each; None if one is negative."""
+def count_sizes(
+    numbers: NDArray[np.float64], repeats: NDArray[Any] | None = None
+) -> Counter[int] | None:
+    """Rows in each bin, of numbers (n,) in so many rows each; None if one is negative."""
     if numbers.min(initial=0) < 0:
         return None
-    kept = numbers <= LARGEST  # others are refused
+    if not numbers.max(initial=0) <= LARGEST:  # others are refused
+        kept = numbers <= LARGEST
+        numbers, repeats = numbers[kept], None if repeats is None else repeats[kept]
     with np.errstate(divide="ignore"):
-        sizes = np.floor(PER_OCTAVE * np.log2(numbers[kept]))
-    bins, of_number = np.unique(np.maximum(sizes, ZERO).astype(int), return_inverse=True)
-    n = np.bincount(of_number, np.broadcast_to(repeats, numbers.shape)[kept], len(bins))
-    return Counter(dict(zip(bins.tolist(), n.astype(int).tolist(), strict=True)))
+        sizes = np.floor(PER_OCTAVE * np.log2(numbers))
+    bins = np.maximum(sizes, ZERO).astype(int) - ZERO
+    n = np.bincount(bins, repeats).astype(int)
+    at = np.flatnonzero(n)
+    return Counter(dict(zip((at + ZERO).tolist(), n[at].tolist(), strict=True)))
 
 
 def add_sizes(first: Counter[int] | None, second: Counter[int] | None) -> Counter[int] | None:
@@ -447,20 +458,21 @@ class RowPatterns:
     @classmethod
     def of(cls, missing: Any) -> "RowPatterns":
         """Patterns of a mask of missing cells, (n_rows, n_columns)."""
-        n_columns = missing.shape[1]
-        n_missing = np.asarray(missing.sum(axis=1)).ravel()
-        n_present = int((n_missing < n_columns).sum())
-        lacking = np.flatnonzero((n_missing > 0) & (n_missing < n_columns))
-        if not len(lacking):
-            return cls(n_columns, n_present, {})
-        if sparse.issparse(missing):  # has no columns of text, for which the number matters
-            return cls(n_columns, n_present, None)
-        partly: dict[bytes, int] = {}
-        for known in map(bytes, np.packbits(~missing[lacking], axis=1)):
-            partly[known] = partly.get(known, 0) + 1
+        n_rows, n_columns = missing.shape
+        if sparse.issparse(missing):  # has no columns of text, for which the patterns matter
+            n_missing = np.asarray(missing.sum(axis=1)).ravel()
+            all_or_none = np.isin(n_missing, (0, n_columns)).all()
+            return cls(n_columns, int((n_missing < n_columns).sum()), {} if all_or_none else None)
+        bits = np.packbits(missing, axis=1)
+        lacks_all = (bits == np.packbits(np.ones(n_columns, dtype=bool))).all(axis=1)
+        known = ~bits[bits.any(axis=1) & ~lacks_all]
+        rows, partly = known.view(f"V{bits.shape[1]}").ravel().tolist(), Counter[bytes]()
+        for start in range(0, len(rows), MOST_PATTERNS):
+            partly.update(rows[start : start + MOST_PATTERNS])
             if len(partly) > MOST_PATTERNS:
-                return cls(n_columns, n_present, None)
-        return cls(n_columns, n_present, partly)
+                break
+        few = dict(partly) if len(partly) <= MOST_PATTERNS else None
+        return cls(n_columns, n_rows - int(lacks_all.sum()), few)
 
     def combine(self, other: "RowPatterns") -> "RowPatterns":
         """Patterns of the rows of both."""
@@ -514,7 +526,11 @@ class TableSurvey:
         With labels ``signed`` (n_rows, n_labels), 1 = yes, -1 = no, leaks can be found.
         """
         n_rows, n_columns = batch.shape
-        types, missing = types_and_missing(batch, text, cells)
+        types = [
+            CELLS if j in cells and kind != TEXT else kind
+            for j, kind in enumerate(column_types(batch, text))
+        ]
+        missing = missing_cells(batch, types)
         n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
         labels = batch.column_labels()
         counts = [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)]
@@ -537,7 +553,7 @@ class TableSurvey:
         is_sparse = sparse.issparse(typed) or sparse.issparse(missing)
         if signed is None or is_sparse or n_columns * signed.shape[1] > MOST_PAIRS:
             return survey
-        values = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
+        values: Any = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
         values |= {j: _values_of_text(batch, j) for j in survey.cells}
         return replace(survey, ties=LabelTies.of(signed, missing, values))
 
@@ -596,42 +612,42 @@ class TableSurvey:
         """Add what typed numbers and truth values tell; returns these, (n_rows, n_numeric)."""
         if not numeric or not self.n_rows:
             return np.empty((self.n_rows, len(numeric)))
-        part = batch if len(numeric) == batch.shape[1] else batch.select_columns(numeric)
-        filled = numbers = part.numbers(allowed=AS_NUMBERS)
-        is_sparse = sparse.issparse(numbers)
-        if np.isnan(numbers.data if is_sparse else numbers).any():
-            filled = numbers.copy() if is_sparse else np.copy(numbers)  # in the same order
-            stored = filled.data if is_sparse else filled
-            stored[np.isnan(stored)] = 0
-        with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
-            totals = np.asarray(filled.sum(axis=0)).ravel()
-        if is_sparse:
-            lowest, highest = (end(axis=0).toarray().ravel() for end in (filled.min, filled.max))
-        else:
-            lowest = np.fmin.reduce(numbers, axis=0, initial=np.inf)
-            highest = np.fmax.reduce(numbers, axis=0, initial=-np.inf)
-        for k in np.flatnonzero(np.maximum(-lowest, highest) > LARGEST).tolist():
-            column = filled[:, [k]].toarray().ravel() if is_sparse else filled[:, k]
-            large = np.abs(column) > LARGEST
-            if large.any():
-                row = int(np.argmax(large))
-                totals[k] = column[~large].sum()
-                error = ValueError(refusal_of_number(part.place(row, k), column[row]))
-                self.too_large[numeric[k]] = row, error
-        self.totals[numeric], self.lowest[numeric], self.highest[numeric] = totals, lowest, highest
-        for k, j in enumerate(() if is_sparse else numeric):
-            known = numbers[:, k]
-            self.sizes[j] = count_sizes(known[~np.isnan(known)]) if lowest[k] >= 0 else None
-        if batch.columns is None:
-            return numbers
-        head = numbers[:_HEAD]
-        whole = (np.isnan(head) | (head == np.floor(head))).all(axis=0)
+        numbers = batch.numbers_of(numeric, allowed=AS_NUMBERS)
+        if sparse.issparse(numbers):
+            filled = numbers.copy()
+            filled.data[np.isnan(filled.data)] = 0
+            with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
+                self.totals[numeric] = np.asarray(filled.sum(axis=0)).ravel()
+            self.lowest[numeric] = filled.min(axis=0).toarray().ravel()
+            self.highest[numeric] = filled.max(axis=0).toarray().ravel()
         for k, j in enumerate(numeric):
-            self.ids[j] = IdEvidence(int(self.n_known[j]))
-            if whole[k] and not self.types[j][TRUTH]:
-                known = numbers[:, k]
-                self.ids[j] = IdEvidence.of_numbers(known[~np.isnan(known)])
+            if not sparse.issparse(numbers):
+                self._add_column(batch, j, numbers[:, k])
+            if max(-self.lowest[j], self.highest[j]) > LARGEST:
+                column = numbers[:, [k]].toarray() if sparse.issparse(numbers) else numbers[:, k]
+                self._add_large(batch, j, column.ravel())
         return numbers
+
+    def _add_column(self, batch: Batch, j: int, column: NDArray[np.float64]) -> None:
+        """Add what a column of numbers tells, (n_rows,)."""
+        missing = np.isnan(column)
+        known = column[~missing] if missing.any() else column
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.totals[j] = known.sum()
+        self.lowest[j], self.highest[j] = known.min(initial=np.inf), known.max(initial=-np.inf)
+        self.sizes[j] = count_sizes(known) if self.lowest[j] >= 0 else None
+        if batch.columns is not None:
+            head = known[:_HEAD]
+            whole = not self.types[j][TRUTH] and (head == np.floor(head)).all()
+            self.ids[j] = IdEvidence.of_numbers(known) if whole else IdEvidence(len(known))
+
+    def _add_large(self, batch: Batch, j: int, column: NDArray[np.float64]) -> None:
+        """Leave numbers that are infinite or too large out of the sum, and refuse the first."""
+        large = np.abs(column) > LARGEST
+        row = int(np.argmax(large))
+        self.totals[j] = np.nansum(column[~large])
+        error = ValueError(refusal_of_number(batch.place(row, j), column[row]))
+        self.too_large[j] = row, error
 
 
 def combine_items(first: dict[Any, Any], second: dict[Any, Any], combine: Any) -> dict[Any, Any]:
@@ -682,17 +698,21 @@ class LabelTies:
         ``values`` has the codes (n_rows,), -1 for missing, and the values of some columns.
         """
         signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
+        (row, sign), n_signs = signs.nonzero(), signs.shape[1]
 
-        def count(which: Mask) -> NDArray[np.int64]:
-            return (which.astype(float) @ signs).astype(np.int64).reshape(-1, 2, signed.shape[1])
+        def count(codes: NDArray[np.integer], n: int) -> NDArray[np.int64]:
+            entries = (codes[row].astype(np.intp) + 1) * n_signs + sign
+            return np.bincount(entries, minlength=(n + 1) * n_signs)[n_signs:].reshape(
+                n, 2, n_signs // 2
+            )
 
-        tied = {
-            j: None
-            if len(keys) > MOST_TIED
-            else dict(zip(keys, count(np.arange(len(keys))[:, None] == codes), strict=True))
-            for j, (codes, keys) in values.items()
-        }
-        return cls(count(np.ones((1, len(signed)), dtype=bool))[0], count(~missing.T), tied)
+        known = np.concatenate([count(-column.astype(np.int8), 1) for column in missing.T])
+        tied: dict[int, Any] = dict.fromkeys(values)
+        for j, (codes, keys) in values.items():
+            if len(keys) <= MOST_TIED:  # all known cells have a value that is the only one
+                n = known[j : j + 1] if len(keys) == 1 else count(codes, len(keys))
+                tied[j] = dict(zip(keys, n, strict=True))
+        return cls(count(np.zeros(len(signed), dtype=np.int8), 1)[0], known, tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
         """Ties of the rows of both."""
@@ -736,15 +756,17 @@ def _contrast(n: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[NDArray, NDA
     return np.max(gaps, axis=0) * enough, np.max(ratios, axis=0) * enough
 
 
-def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[str]]:
+def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int8], list[str]]:
     """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
-    exact = (np.abs(numbers) <= _EXACT) & (numbers == np.floor(numbers))
-    values, codes = np.unique(
-        np.where(exact | np.isnan(numbers), numbers, np.inf), return_inverse=True
-    )
-    there = values[~np.isnan(values)]  # before NaN
-    keys = [str(int(value)) if np.isfinite(value) else _OTHER for value in there]
-    return np.where(codes < len(keys), codes, -1), keys
+    missing, exact = np.isnan(numbers), np.abs(numbers) <= _EXACT
+    exact &= numbers == np.floor(numbers)
+    if not exact.any():
+        return -missing.astype(np.int8), [_OTHER] * (not missing.all())
+    codes = np.where(exact, numbers + _EXACT, 2 * _EXACT + 1).astype(np.int8)
+    codes[missing] = -1
+    found = np.bincount(codes[~missing], minlength=2 * _EXACT + 2) > 0
+    keys = compress([*map(str, range(-_EXACT, _EXACT + 1)), _OTHER], found)
+    return np.append(np.cumsum(found, dtype=np.int8) - 1, np.int8(-1))[codes], [*keys]
 
 
 def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:
@@ -780,15 +802,6 @@ def _type(batch: Batch, j: int, dtype: Any) -> str:
     if dtype in (nw.Categorical, nw.Enum):
         return TEXT
     return CELLS if batch.sparse_numbers(j) is None else NUMBER
-
-
-def types_and_missing(
-    batch: Batch, text: Collection[str] = (), cells: Collection[int] = ()
-) -> tuple[list[str], Any]:
-    """Kind of each column by its type, and `missing_cells`; those at ``cells`` are of no type."""
-    types = column_types(batch, text)
-    types = [CELLS if j in cells and kind != TEXT else kind for j, kind in enumerate(types)]
-    return types, missing_cells(batch, types)
 
 
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:

@@ -54,7 +54,7 @@ class RowGroup:
                     else _cast(table[f.name], f, self.path)
                     for name, f in fields.items()
                 }
-                yield _frame(pyarrow.table(cells)), Origin("", self.name, first_row)
+                yield _frame(pyarrow.table(cells), text_columns), Origin("", self.name, first_row)
                 first_row += len(table)
 
 
@@ -166,11 +166,18 @@ def _cast(column: Any, field: Any, path: str) -> Any:
         raise ReadError(f"{where}: {fault}; write all with the same types.") from None
 
 
-def _frame(table: Any) -> Any:
-    columns = [_tamed(column) for column in table.columns]
+def _frame(table: Any, text_columns: Collection[str] = ()) -> Any:
+    """Table of pandas, in which dates and truth values are no Python objects."""
+    pyarrow, names = load_extra("pyarrow"), _clean(table.column_names)
+    columns = [_tamed(c, n in text_columns) for n, c in zip(names, table.columns, strict=True)]
     # Without the metadata of pandas, which would turn columns into an index.
-    frame = load_extra("pyarrow").table(columns, names=table.column_names).to_pandas()
-    frame.columns = _clean(table.column_names)
+    plain, truth = pyarrow.table(columns, names=table.column_names), pyarrow.bool_()
+    frame = plain.to_pandas(
+        date_as_object=False,
+        split_blocks=True,  # columns without gaps are not copied
+        types_mapper={truth: load_extra("pandas").BooleanDtype()}.get,
+    )
+    frame.columns = names
     return frame
 
 
@@ -179,10 +186,12 @@ def _clean(names: Sequence[str]) -> list[str]:
     return ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
 
 
-def _tamed(column: Any) -> Any:
+def _tamed(column: Any, as_text: bool) -> Any:
     """A column in a type that can be converted for all values of its cells."""
     pyarrow = load_extra("pyarrow")
     kind, types = column.type, pyarrow.types
+    if types.is_date(kind) and as_text:
+        return column.cast(pyarrow.string())
     if types.is_timestamp(kind) and kind.tz is not None:
         # With a time zone, pandas fails on dates beyond the year 9999.
         return column.cast(pyarrow.timestamp(kind.unit))

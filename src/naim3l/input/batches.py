@@ -6,6 +6,7 @@ column and the value. Rows are counted from 0.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -138,8 +139,15 @@ class Batch:
 
         A cell that cannot be compared, such as a list, is a TypeError.
         """
-        if j in self._distinct:
-            return self._distinct[j]
+        if j not in self._distinct and hasattr(self.data, "iloc"):  # in C, for all cells at once
+            with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
+                codes, cells = self.data.iloc[:, j].factorize()
+                self._distinct[j] = codes, cells.tolist()
+        if j not in self._distinct:  # cell by cell, which tells where one cannot be used
+            self._distinct[j] = self._looked_up(j)
+        return self._distinct[j]
+
+    def _looked_up(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
         values, cells = dict[Any, int](), self.cells(j)
         codes = np.empty(len(cells), dtype=np.intp)
         try:
@@ -150,8 +158,7 @@ class Batch:
         known = np.array([not is_missing(value) for value in values], dtype=bool)
         numbers = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)
         kept = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        self._distinct[j] = numbers[codes], kept
-        return self._distinct[j]
+        return numbers[codes], kept
 
     def _refusal_of_type(self, i: int, j: int, cell: Any) -> CellTypeError:
         """Error for a cell that is a list, a mapping or another object."""
@@ -178,21 +185,29 @@ class Batch:
         if self.frame is None and self.data.dtype.kind in "fiub":
             return self.data.astype(np.float64, copy=False)
         if self.frame is not None and len(self.numeric) == self.shape[1]:
-            return self._numeric_block()
+            return self.numeric_block
         numbers, numeric = np.empty(self.shape), [] if self.frame is None else self.numeric
         if numeric:
-            numbers[:, numeric] = self._numeric_block()
+            numbers[:, numeric] = self.numeric_block
         for j in sorted({*range(self.shape[1])} - {*numeric}):
             values = self.sparse_numbers(j)
             numbers[:, j] = self._python_column(j, allowed) if values is None else values
         return numbers
+
+    def numbers_of(self, columns: list[int], *, allowed: str) -> Any:
+        """`numbers` of some of the columns."""
+        if len(columns) == self.shape[1]:
+            return self.numbers(allowed=allowed)
+        if self.frame is not None and columns == self.numeric:
+            return self.numeric_block
+        return self.select_columns(columns).numbers(allowed=allowed)
 
     @cached_property
     def missing(self) -> Any:
         """Mask of the cells that are NaN or null, of any type; sparse if the table is."""
         if self.frame is not None:
             missing = np.empty(self.shape, dtype=bool)
-            missing[:, self.numeric] = np.isnan(self._numeric_block())
+            missing[:, self.numeric] = np.isnan(self.numeric_block)
             for j in {*range(self.shape[1])} - {*self.numeric}:
                 missing[:, j] = self.frame[:, j].is_null().to_numpy()
             return missing
@@ -202,7 +217,8 @@ class Batch:
             return np.vectorize(is_missing, otypes=[bool])(self.data)
         return mark_cells(self.data, lambda values: np.zeros(values.shape, dtype=bool))
 
-    def _numeric_block(self) -> NDArray[np.float64]:
+    @cached_property
+    def numeric_block(self) -> NDArray[np.float64]:
         """Numeric columns of a data frame as floats, NaN where missing."""
         assert self.frame is not None
         if not self.numeric:
@@ -210,8 +226,13 @@ class Batch:
         all_numeric = len(self.numeric) == self.shape[1]
         chosen = self.frame if all_numeric else self.frame[:, self.numeric]
         native = chosen.to_native()
-        if hasattr(native, "iloc") and all(isinstance(kind, np.dtype) for kind in native.dtypes):
-            return native.to_numpy(dtype=np.float64)  # at once: column by column is slow
+        if hasattr(native, "iloc"):
+            if all(isinstance(kind, np.dtype) for kind in native.dtypes):
+                return native.to_numpy(dtype=np.float64)  # at once: column by column is slow
+            block = np.empty(native.shape[::-1])
+            for k, column in enumerate(block):
+                column[:] = native.iloc[:, k].to_numpy(dtype=np.float64, na_value=np.nan)
+            return block.T
         try:
             frame = chosen.select(nw.all().cast(nw.Float64))
         except ValueError:  # Arrow refuses to round whole numbers beyond 2^53
@@ -219,9 +240,8 @@ class Batch:
         block = frame.to_numpy()
         if block.dtype == np.float64:
             return block
-        # pandas keeps its nulls of pyarrow types in wide arrays.
         columns = [series.to_list() for series in frame.iter_columns()]
-        return np.array([[np.nan if is_missing(c) else float(c) for c in of] for of in columns]).T
+        return np.array([[np.nan if c is None else float(c) for c in of] for of in columns]).T
 
     def _python_column(self, j: int, allowed: str) -> NDArray[np.float64]:
         """Column of Python objects as numbers; text is refused even if it spells a number."""
@@ -458,19 +478,28 @@ def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
     return present
 
 
-def _all_usable(numbers: Any) -> bool:
-    """Whether no number of an array or sparse array is NaN or too large."""
+def _all_usable(numbers: Any, *, missing: bool = False) -> bool:
+    """Whether no number of an array or sparse array is too large, or NaN unless it may be."""
     stored = numbers.data if sparse.issparse(numbers) else numbers
-    return bool(stored.max(initial=0) <= LARGEST and stored.min(initial=0) >= -LARGEST)
+    ends = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
+    lowest, highest = (end.reduce(stored, axis=None, initial=0) for end in ends)
+    return bool(highest <= LARGEST and lowest >= -LARGEST)
 
 
-def check_finite(batch: Batch, numbers: Any) -> None:
-    """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch."""
-    if _all_usable(numbers):
+def check_finite(batch: Batch, numbers: Any, columns: Sequence[int] | None = None) -> None:
+    """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch.
+
+    In cells of some ``columns`` of a batch, NaN is allowed, and means that they are missing.
+    """
+    lacks = columns is not None
+    if _all_usable(numbers, missing=lacks):
         return
-    cell = first_cell(mark_cells(numbers, lambda values: ~(np.abs(values) <= LARGEST)))
+    cell = first_cell(
+        mark_cells(numbers, lambda of: ~((np.abs(of) <= LARGEST) | (lacks & np.isnan(of))))
+    )
     if cell is not None:
-        raise ValueError(refusal_of_number(batch.place(*cell), numbers[cell]))
+        at = cell if columns is None else (cell[0], columns[cell[1]])
+        raise ValueError(refusal_of_number(batch.place(*at), numbers[cell]))
 
 
 def refusal_of_number(place: str, cell: Any) -> str:

@@ -6,9 +6,11 @@ are read when they are needed. Nothing behind this module asks where a table cam
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -337,7 +339,7 @@ def _open_dask(
         return ChunkedTable(name, batch, None, read, [(p,) for p in parts], lengths, facts, X)
     label_parts, label_meta, y = _label_parts(y, parts, lengths, label_where)
     labels, one_column = label_batch(label_meta, label_where)
-    pairs, facts = list(zip(parts, label_parts, strict=True)), [*facts, tokenize(y)]
+    pairs, facts = _in_one_task(list(zip(parts, label_parts, strict=True))), [*facts, tokenize(y)]
     return ChunkedTable(name, batch, labels, read, pairs, lengths, facts, X, y, one_column)
 
 
@@ -396,6 +398,24 @@ def _label_parts(
     return delayed, rows[0:0, 0] if one_column else rows[0:0], table
 
 
+def _in_one_task(pairs: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Functions that compute features and labels of a partition, for the task that reads them.
+
+    A cluster may else compute them on different workers, and send one to the other. Pairs that need
+    futures, or results of the same tasks, stay as they are.
+    """
+    get, cull = load_extra("dask").get, load_extra("dask.optimization").cull
+    graphs = {id(each.dask): each.dask for pair in pairs for each in pair}
+    tasks = {key: task for graph in graphs.values() for key, task in dict(graph).items()}
+    keys = [[each.key for each in pair] for pair in pairs]
+    own = [cull(tasks, of_pair)[0] for of_pair in keys]
+    n_uses = Counter(key for graph in own for key in graph)
+    futures = any(type(task).__module__.startswith("distributed") for task in tasks.values())
+    if futures or max(n_uses.values(), default=1) > 1:
+        return pairs
+    return [(partial(get, graph, of_pair),) for graph, of_pair in zip(own, keys, strict=True)]
+
+
 @dataclass(frozen=True)
 class _DaskReader:
     """Reader of partitions: each is one batch."""
@@ -405,6 +425,8 @@ class _DaskReader:
 
     def __call__(self, i: int, part: Any, labels: Any = None) -> Iterator[Rows]:
         origin = Origin(self.table, f"partition {i}")
+        if isinstance(part, partial):
+            part, labels = part()
         features = Batch(part, origin)
         if not self.labelled:
             yield features, None

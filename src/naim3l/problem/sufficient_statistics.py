@@ -122,18 +122,14 @@ class RowStatistics(ArrayFields):
         n_threads = blas_threads()
         with limited_blas():  # products of small blocks: its own threads would wait for each other
             for sets, rows in groups:
+                open_in = {s: open_grams[s] for s in sets}
+                for s in sets:  # set 0 has the unknown entries alone
+                    n_free[s] += ((held[rows] < 0) | (held[rows] == s - 1)).sum(axis=0)
                 for X_b, at in _blocks(X, rows, fit_intercept):
                     gram += (gram_b := as_dense(X_b.T @ X_b))
-                    for cell in range(-1, n_cells):
-                        here = held[at] == cell
-                        # Unknown entries are free in all sets; those of a fold, in that without it.
-                        open_in = [s for s in sets if cell in (-1, s - 1)]
-                        n_free[open_in] += here.sum(axis=0)
-                        into = [open_grams[s] for s in open_in]
-                        if cell >= 0:
-                            into.append(known[cell])
-                            targets[cell] += X_b.T @ np.where(here, Y[at], 0).astype(X.dtype)
-                        _add_grams(X_b, here, gram_b, into, n_threads, subtract=cell < 0)
+                    for cell in range(n_cells):
+                        targets[cell] += X_b.T @ (Y[at] * (held[at] == cell)).astype(X.dtype)
+                    _add_grams(X_b, held[at], gram_b, known, open_in, n_threads)
             cells = (Y > 0) * (held + 1)
             sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
         heights = np.reshape([len(R) for R in factors], (n_cells, c))
@@ -249,34 +245,41 @@ def _blocks(
 
 
 def _add_grams(
-    X: Features, masks: Mask, whole: Matrix, into: list[Matrix], n_threads: int, *, subtract: bool
+    X: Features,
+    held: NDArray[np.int8],
+    whole: Matrix,
+    known: Matrix,
+    free: dict[int, Matrix],
+    n_threads: int,
 ) -> None:
-    """Add ``X'X`` of the rows of each label's mask, (n, c), to all given stacks (c, d, d).
+    """Add ``X'X`` of the rows in which each label is known, by their fold, and is unknown.
 
-    ``whole`` is ``X'X`` of all rows. With ``subtract``, that of few other rows is taken from it,
-    which leaves a rounding error of the size of ``whole`` even in a column of zeros.
+    ``held`` (n, c) are folds, -1 of unknown entries, which are free in all given sets; those of a
+    fold are in the set after it. ``whole`` is ``X'X`` of all rows.
     """
-    if not into:
-        return
-    masks = np.ascontiguousarray(masks.T)
-    _, which = distinct(masks)
-    gather = _Gathering(X)
+    columns, gather = np.ascontiguousarray(held.T), _Gathering(X)
+    _, which = distinct(columns)
 
-    def gram_of(mask: Mask) -> Matrix:
-        rows = np.flatnonzero(mask)
+    def gram_of(rows: NDArray[np.intp]) -> Matrix:
         if len(rows) == X.shape[0]:
             return whole
-        from_whole = subtract and 2 * len(rows) > X.shape[0]
-        some = gather(np.flatnonzero(~mask) if from_whole else rows)
-        gram = as_dense(some.T @ some)
-        return whole - gram if from_whole else gram
+        some = gather(rows)
+        return as_dense(some.T @ some)
 
     def add(labels: NDArray[np.intp]) -> None:
-        if masks[labels[0]].any():
-            gram = gram_of(masks[labels[0]])
-            for stack in into:
-                for k in labels:
-                    stack[k] += gram
+        column, unknown = columns[labels[0]], whole
+        for cell, grams in enumerate(known):
+            if len(rows := np.flatnonzero(column == cell)):
+                gram = gram_of(rows)
+                unknown = unknown - gram
+                for stack in [grams, *([free[1 + cell]] if 1 + cell in free else [])]:
+                    stack[labels] += gram
+        rows = np.flatnonzero(column < 0) if free else column[:0]
+        if len(rows):
+            # Of few rows, the difference would be a rounding error even in a column of zeros.
+            gram = gram_of(rows) if 2 * len(rows) <= len(column) else unknown
+            for stack in free.values():
+                stack[labels] += gram
 
     thread_map(add, [np.flatnonzero(which == i) for i in range(which.max() + 1)], n_threads)
 
