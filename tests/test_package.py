@@ -50,7 +50,7 @@ COMPLETE = {"_NAIM3L_COMPLETE": "complete_bash", "COMP_WORDS": "naim3l pre", "CO
         ([], {}, "Usage: naim3l"),
         (["--help"], {}, "Usage: naim3l"),
         (["demo", "--help"], {}, "Usage: naim3l demo"),
-        (["fit", "--lamb", "3"], {}, "No such option: --lamb"),
+        (["fit", "--lamb", "3"], {}, "--lamb"),
         ([], COMPLETE, "predict"),
     ],
 )
