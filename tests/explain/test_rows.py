@@ -569,6 +569,17 @@ def test_titles_are_shown_with_their_codes(tables):
     assert ax.get_title().startswith("P70, Gout, ever (gout): ")
 
 
+def test_a_day_is_shown_without_a_time(rng):
+    """And a time with one."""
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 80), unit="D")
+    X = pd.DataFrame({"visit": days, "taken": days + pd.Timedelta(hours=9)})
+    Y = pd.DataFrame({"flu": (days > pd.Timestamp("2024-06-01")).astype(float)})
+    model = NAIM3L(decide="guarded", random_state=0).fit({"lab": X}, {"lab": Y})
+    (found,) = explain_row(model, {"lab": X})
+    text = found.describe(most=20)
+    assert f"visit = {days[0].date()} (" in text and f"taken = {days[0].date()} 09:00:00" in text
+
+
 @pytest.mark.torch
 def test_networks_are_estimated(tables):
     from naim3l.deep import DeepNAIM3L, Training

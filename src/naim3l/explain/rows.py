@@ -213,7 +213,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, Real):
         number = float(value)
         return f"{number:.{4 if abs(number) < 1e4 else 8}g}"
-    text = str(value)
+    text = str(value).removesuffix(" 00:00:00")  # of a day without a time
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1].rstrip()}…"
 
 
