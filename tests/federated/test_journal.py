@@ -15,10 +15,10 @@ def ask_all(journal, questions):
     given = []
 
     def listen():
-        for turn in range(journal.told, len(questions)):
-            ask, arrays = journal.say(turn, 5)
+        for turn in range(journal.answered, len(questions)):
+            ask, arrays = journal.question(turn, 5)
             assert ask == questions[turn][0]
-            journal.hear(turn, {name: 2 * array for name, array in arrays.items()})
+            journal.keep_answer(turn, {name: 2 * array for name, array in arrays.items()})
 
     thread = Thread(target=listen)
     thread.start()
@@ -36,7 +36,7 @@ def questions(rng):
 def test_a_second_fit_is_told_the_same(tmp_path, questions):
     first = ask_all(Journal(tmp_path), questions[:3])
     journal = Journal(tmp_path)
-    assert journal.told == 3
+    assert journal.answered == 3
     again = ask_all(journal, questions)
     for one, other in zip(first, again, strict=False):
         assert one.keys() == other.keys()
@@ -49,16 +49,16 @@ def test_what_was_said_is_said_again_in_the_same_bits(tmp_path, questions):
     """Also if the fit would say something else now, in the last bits; and until it is answered."""
     (ask, arrays), journal = questions[0], Journal(tmp_path)
     Thread(target=lambda: journal.exchange(ask, arrays), daemon=True).start()
-    said = journal.say(0, 5)[1]["x"]
+    said = journal.question(0, 5)[1]["x"]
     journal = Journal(tmp_path)
     other = {"x": np.nextafter(arrays["x"], 9), "n": arrays["n"]}
     fit = Thread(target=lambda: journal.exchange(ask, other), daemon=True)
     fit.start()
-    assert_array_equal(journal.say(0, 5)[1]["x"], said)
-    journal.hear(0, {"x": said})
+    assert_array_equal(journal.question(0, 5)[1]["x"], said)
+    journal.keep_answer(0, {"x": said})
     fit.join(5)
-    assert_array_equal(journal.say(0, 5)[1]["x"], said)  # the coordinator may begin again
-    journal.hear(0, {"x": said + 1})  # not heard twice
+    assert_array_equal(journal.question(0, 5)[1]["x"], said)  # the coordinator may begin again
+    journal.keep_answer(0, {"x": said + 1})  # not heard twice
     assert_array_equal(Journal(tmp_path).exchange(ask, other)["x"], said)
 
 
@@ -73,11 +73,11 @@ def test_other_tables_are_refused(tmp_path, questions):
 
 def test_a_damaged_file_is_named(tmp_path, questions):
     ask_all(Journal(tmp_path), questions[:2])
-    path = tmp_path / "told-000001.npz"
+    path = tmp_path / "answer-000001.npz"
     path.write_bytes(path.read_bytes()[:-30])
     journal = Journal(tmp_path)
     journal.exchange(*questions[0])
-    with pytest.raises(ValueError, match=r"told-000001.npz is damaged"):
+    with pytest.raises(ValueError, match=r"answer-000001.npz is damaged"):
         journal.exchange(*questions[1])
 
 
@@ -87,7 +87,7 @@ def test_the_end_waits_until_it_is_heard(tmp_path):
         target=lambda: ended.append(journal.exchange(Ask(THE_END), {"x": np.ones(1)})), daemon=True
     )
     fit.start()
-    assert journal.say(0, 5)[0].what == THE_END
+    assert journal.question(0, 5)[0].what == THE_END
     assert not ended and not journal.over
     journal.end()
     fit.join(5)
@@ -103,7 +103,7 @@ def test_an_error_of_the_connection_ends_the_fit(tmp_path, questions):
 
 
 def test_nothing_is_said_before_it_is_known(tmp_path):
-    assert Journal(tmp_path).say(0, 0.01) is None
+    assert Journal(tmp_path).question(0, 0.01) is None
 
 
 def test_numbers_are_hidden_before_they_are_written(tmp_path, questions):
@@ -111,7 +111,7 @@ def test_numbers_are_hidden_before_they_are_written(tmp_path, questions):
     ask_all(journal, questions[:2])
     for turn, (_, arrays) in enumerate(questions[:2]):
         assert_array_equal(
-            Journal(tmp_path)._read("told", turn)["x"], 2 * (arrays["x"] + 100 + turn)
+            Journal(tmp_path)._read("answer", turn)["x"], 2 * (arrays["x"] + 100 + turn)
         )
 
 

@@ -242,7 +242,7 @@ def command(folder, *words):
 
 
 def turns(folder):
-    return len(list(folder.glob("told-*.npz")))
+    return len(list(folder.glob("answer-*.npz")))
 
 
 def kill(process):

@@ -60,7 +60,7 @@ def serve(
     listen: Listen = "127.0.0.1",
     port: Port = 9443,
 ) -> None:
-    """Coordinate one fit of several sites over a network: add up what they say.
+    """Coordinate one fit of several sites over a network: add up their sums.
 
     Needs the extra 'flwr'. Sites can come, go and come back; this program can be stopped and
     started again. It ends when the fit has ended at all sites, and keeps nothing of it.
@@ -96,7 +96,7 @@ def join(
 
     Needs the extra 'flwr'. All sites need the same labels, and the same lam and ridge, or the same
     grids of them. Nothing that the server sends is run here. If this program is stopped or
-    killed, the same command goes on where it was.
+    killed, the same command resumes the fit.
 
     Example: naim3l federate join --config study.toml --server hub.example.org:9443
     --certificate server.crt --key north.key -o north.model

@@ -111,38 +111,11 @@ class Server:
             )
             for site, of in keys.items()
         }
-        self._run = state.create_run(
-            "naim3l/rounds",
-            "1",
-            "",
-            {},
-            NOOP_FEDERATION_ID,
-            None,
-            NOOP_FLWR_AID,
-            TaskType.SERVER_APP,
-        )
-        [run] = state.get_run_info(run_ids=[self._run])
-        self._task = run.primary_task_id
-        state.claim_task(self._task)
-        state.activate_task(self._task)
-        TaskIdentity.run_id, TaskIdentity.node_id = self._run, SUPERLINK_NODE_ID
-        TaskIdentity.task_id = self._task
-        app = FastAPI(
-            docs_url=None,
-            redoc_url=None,
-            openapi_url=None,
-            middleware=[
-                Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
-                Middleware(ProtobufTranslationMiddleware),
-                Middleware(NodeAuthMiddleware),
-            ],
-        )
-        app.state.linkstate_factory, app.state.enable_supernode_auth = factory, True
-        app.include_router(router)
+        self._run, self._task = _start_run(state)
         listening = socket.create_server((host, port), family=_family(host))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                _application(factory),
                 ssl_certfile=certificate,
                 ssl_keyfile=key,
                 log_level="critical",
@@ -292,6 +265,36 @@ class Connection:
                         object_content=objects[name].deflate(),
                     )
                 )
+
+
+def _start_run(state: Any) -> tuple[int, int]:
+    """Numbers of a run, to which all letters belong, and of its task, this program."""
+    given: Any = "naim3l/rounds", "1", "", {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID
+    number = state.create_run(*given, TaskType.SERVER_APP)
+    [run] = state.get_run_info(run_ids=[number])
+    task = run.primary_task_id
+    state.claim_task(task)
+    state.activate_task(task)
+    TaskIdentity.run_id, TaskIdentity.node_id = number, SUPERLINK_NODE_ID
+    TaskIdentity.task_id = task
+    return number, task
+
+
+def _application(factory: Any) -> Any:
+    """What answers requests: those of sites, and no others."""
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        middleware=[
+            Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
+            Middleware(ProtobufTranslationMiddleware),
+            Middleware(NodeAuthMiddleware),
+        ],
+    )
+    app.state.linkstate_factory, app.state.enable_supernode_auth = factory, True
+    app.include_router(router)
+    return app
 
 
 @contextmanager

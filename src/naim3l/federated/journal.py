@@ -1,9 +1,9 @@
-"""The journal of a site: what it was told in each turn of a fit, on its own disk.
+"""The journal of a site: the answers to the questions of a fit, on its own disk.
 
-A fit is a sequence of turns: the site asks for sums, and is told them. A fit that starts again, on
+A fit is a sequence of turns: the site asks for sums, and gets them. A fit that starts again, on
 the same tables, asks the same questions; those that were answered are answered by the journal, so
-that it arrives at the turn where it stopped, with the same bits. What is said is kept until the
-answer to the next turn is there, because a coordinator that starts again may want to hear it again.
+that it arrives at the turn where it stopped, with the same bits. A question is kept until the next
+one is answered, because a coordinator that starts again may want to have it again.
 """
 
 import hashlib
@@ -26,22 +26,22 @@ Hide = Callable[[Arrays, int], Arrays]
 
 
 class Journal:
-    """Turns of one fit, between the fit, which asks, and a connection, which says and is told.
+    """Turns of one fit, between the fit, which asks, and a connection, which brings answers.
 
     Parameters
     ----------
     folder : str or path-like
         Of this fit alone; made if it is not there.
     hide : callable, optional
-        What becomes of arrays before they are said in a turn, see `naim3l.federated.secure`.
+        What becomes of the arrays of a turn before they are sent, see `naim3l.federated.secure`.
     """
 
     def __init__(self, folder: Path_, hide: Hide | None = None) -> None:
         self.folder, self.hide = Path(folder), hide
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.told = 0  # number of turns whose answers are here
-        while self._path("told", self.told).exists():
-            self.told += 1
+        self.answered = 0  # number of turns whose answers are here
+        while self._path("answer", self.answered).exists():
+            self.answered += 1
         self._turn, self._error = 0, None  # type: int, BaseException | None
         self._changed = Condition()
 
@@ -54,49 +54,49 @@ class Journal:
         """The answer to the fit's next question; waits for it if it is not here yet."""
         turn, self._turn = self._turn, self._turn + 1
         about = _about(ask, arrays)
-        if turn < self.told:
-            answer = self._read("told", turn)
+        if turn < self.answered:
+            answer = self._read("answer", turn)
             if str(answer.pop(QUESTION)[-1]) != about:
                 raise ValueError(
                     f"the tables or settings are not those with which the fit in {self.folder} "
                     "was begun. Restore them, or begin a new fit: remove the folder, at all sites."
                 )
             return answer
-        if not self._path("said", turn).exists():  # otherwise said before the fit was stopped
+        if not self._path("asked", turn).exists():  # otherwise it was before the fit was stopped
             hidden = arrays if self.hide is None else self.hide(arrays, turn)
             question = np.array([ask.what, repr(ask.threshold), about])
-            self._write("said", turn, hidden | {QUESTION: question})
+            self._write("asked", turn, hidden | {QUESTION: question})
         with self._changed:
             self._changed.notify_all()
-            while turn >= self.told and not (ask.what == THE_END and self.over):
+            while turn >= self.answered and not (ask.what == THE_END and self.over):
                 self._changed.wait(1.0)  # and not for ever: Ctrl-C is not heard while it waits
                 if self._error is not None:
                     raise self._error
             if ask.what == THE_END:
                 return arrays
-        answer = self._read("told", turn)
+        answer = self._read("answer", turn)
         del answer[QUESTION]
         return answer
 
-    def hear(self, turn: int, answer: Arrays) -> None:
+    def keep_answer(self, turn: int, answer: Arrays) -> None:
         """Take note of the answer to a turn; what was heard before is not heard twice."""
-        if turn == self.told:
+        if turn == self.answered:
             with self._changed:
-                question = self._read("said", turn, QUESTION)
-                self._write("told", turn, answer | question)
-                self.told += 1
-                self._path("said", turn - 1).unlink(missing_ok=True)
+                question = self._read("asked", turn, QUESTION)
+                self._write("answer", turn, answer | question)
+                self.answered += 1
+                self._path("asked", turn - 1).unlink(missing_ok=True)
                 self._changed.notify_all()
 
-    def say(self, turn: int, timeout: float) -> tuple[Ask, Arrays] | None:
+    def question(self, turn: int, timeout: float) -> tuple[Ask, Arrays] | None:
         """What the fit asks in a turn, or None if it does not do so before the timeout."""
-        path = self._path("said", turn)
+        path = self._path("asked", turn)
         with self._changed:
             if not self._changed.wait_for(path.exists, timeout):
                 return None
-        said = self._read("said", turn)
-        what, threshold, _ = said.pop(QUESTION)
-        return Ask(str(what), float(threshold)), said
+        arrays = self._read("asked", turn)
+        what, threshold, _ = arrays.pop(QUESTION)
+        return Ask(str(what), float(threshold)), arrays
 
     def end(self) -> None:
         """Take note that the coordinator has heard of the end: the fit needs nothing else."""
@@ -139,9 +139,9 @@ def _about(ask: Ask, arrays: Arrays) -> str:
 
     Others may differ in the last bits on another machine.
     """
-    told: list[Any] = [ask.what]
+    parts: list[Any] = [ask.what]
     for name, array in arrays.items():
-        told += [name, array.shape]
+        parts += [name, array.shape]
         if (array == np.rint(array)).all():
-            told.append(hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
-    return repr(told)
+            parts.append(hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
+    return repr(parts)

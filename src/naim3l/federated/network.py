@@ -1,6 +1,6 @@
 """NAIM3L in rounds over a network: a coordinator, and sites that join it.
 
-The coordinator keeps nothing but public keys: it asks each site how far it is, and goes on from
+The coordinator keeps nothing but public keys: it asks each site how far it is, and resumes
 there. Sites keep a `Journal`. So either can be killed and started again at any time.
 """
 
@@ -26,7 +26,7 @@ from naim3l.federated.secure import Masks
 from naim3l.federated.shares import MINIMUM_COUNT
 from naim3l.files.atomic_write import Path_
 
-VERSION = 1  # of what is said
+VERSION = 1  # of the messages
 PORT = 9443
 # Seconds: between looks for letters, before a lost connection is tried again, and for which one
 # that is refused is tried, because a site that was killed is still taken for present.
@@ -73,8 +73,8 @@ def join(
 ) -> Any:
     """The model of a site, fitted in rounds with other sites over a network.
 
-    Nothing that the server sends is run. A fit that is stopped, in any way, goes on where it was
-    when it is started again with the same folder.
+    Nothing that the server sends is run. A fit that is stopped, in any way, resumes when it is
+    started again with the same folder.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def address_of(server: str) -> str:
 
 
 class _Sites:
-    """All sites of a fit, which are told something and say something at the same time."""
+    """All sites of a fit, which get a letter and answer it at the same time."""
 
     def __init__(self, server: Any, names: list[str], report: Report) -> None:
         self.server, self.names, self.report = server, names, report
@@ -191,7 +191,7 @@ class _Sites:
 
         letter, found = Letter(facts, arrays), dict[str, Any]()
         called: dict[str, tuple[str, str]] = {}  # number of the letter, and since when it is there
-        end, told = time.monotonic() + timeout, ""
+        end, reported = time.monotonic() + timeout, ""
         quiet = time.monotonic() + AGAIN
         while len(found) < len(self.names) and time.monotonic() < end:
             present = self.server.present()
@@ -208,9 +208,9 @@ class _Sites:
                 self.received[site] += _size(reply.arrays)
             absent = [site for site in self.names if site not in present and site not in found]
             waiting = f"waiting for {some(absent)}" if absent else ""
-            if waiting != told and time.monotonic() > quiet and timeout == np.inf:
+            if waiting != reported and time.monotonic() > quiet and timeout == np.inf:
                 self.report(waiting or "all sites are there")
-                told = waiting
+                reported = waiting
             time.sleep(LOOK / 5)
         return found
 
@@ -235,15 +235,15 @@ def _add_up(sites: _Sites) -> Conducted:
                 f"the key of site {site!r} is used by a site that calls itself {facts['site']!r}; "
                 "each needs its own."
             )
-    told = {site: int(facts["told"]) for site, (facts, _) in first.items()}
-    begin = turn = min(told.values())
-    if max(told.values()) > turn + 1:
-        _refuse_lost(min(told, key=lambda site: told[site]))
+    answered = {site: int(facts["answered"]) for site, (facts, _) in first.items()}
+    begin = turn = min(answered.values())
+    if max(answered.values()) > turn + 1:
+        _refuse_lost(min(answered, key=lambda site: answered[site]))
     started = reported = time.monotonic()
     while True:
         found = sites.call({"turn": turn}, answers)
         for site, (facts, _) in found.items():
-            if facts["told"] < turn:
+            if facts["answered"] < turn:
                 _refuse_lost(site)
         asks = {site: Ask(of["what"], of["threshold"]) for site, (of, _) in found.items()}
         if time.monotonic() > reported + TELL:
@@ -267,7 +267,7 @@ def _refuse_lost(site: str) -> None:
 
 @contextmanager
 def _connected(journal: Journal, connection: Any, site: str, report: Report) -> Iterator[None]:
-    """A thread that tells the coordinator what the journal says, while the block runs."""
+    """A thread that brings questions to the coordinator, and answers back, during the block."""
     talk = _Talk(journal, connection, site)
 
     def speak() -> None:
@@ -357,13 +357,13 @@ def _respond(
     turn = int(facts["turn"])
     known = {"version": VERSION, "site": site}
     if arrays and turn > 0:
-        journal.hear(turn - 1, arrays)
-    if turn == FIRST or journal.told < turn:
-        return known | {"told": journal.told}, {}
-    if (said := journal.say(turn, timeout)) is None:
+        journal.keep_answer(turn - 1, arrays)
+    if turn == FIRST or journal.answered < turn:
+        return known | {"answered": journal.answered}, {}
+    if (question := journal.question(turn, timeout)) is None:
         return None
-    ask, own = said
-    return known | {"told": journal.told, "what": ask.what, "threshold": ask.threshold}, own
+    ask, own = question
+    return known | {"answered": journal.answered, "what": ask.what, "threshold": ask.threshold}, own
 
 
 def _masked(journal: Journal, site: str, private: Any, publics: Mapping[str, Any]) -> Any:
