@@ -68,16 +68,10 @@ def serve(
     Example: naim3l federate serve north.pub south.pub --host hub.example.org --listen 0.0.0.0
     """
     with report_errors():
-        from naim3l.federated.keys import certificate_of, read_public
         from naim3l.federated.network import serve
 
-        for each in read_public(keys).values():
-            say(f"Site {each.site}: key {each.fingerprint}")
-        hosts = host or ["localhost", "127.0.0.1"]
-        certificate, _, fingerprint = certificate_of(folder, hosts)
-        say(f"Give {certificate} to all sites; fingerprint {fingerprint}")
-        say(f"They join with --server {hosts[0]}:{port}")
-        done = serve(keys, folder, hosts=hosts, listen=listen, port=port, report=say)
+        hosts = {"hosts": host} if host else {}
+        done = serve(keys, folder, **hosts, listen=listen, port=port, report=say)
     header, rows = ["site", "bytes received", "bytes sent"], done.bytes_received.items()
     cells = [[site, f"{n:,}", f"{done.bytes_sent[site]:,}"] for site, n in rows]
     print_table(f"{done.rounds} rounds in {done.seconds:.0f} s", header, cells)

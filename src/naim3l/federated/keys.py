@@ -53,14 +53,7 @@ def make_key(site: str, folder: Path_) -> tuple[Path, Path, PublicKey]:
     check_outputs(paths, ())
     private = ec.generate_private_key(ec.SECP384R1())
     public = private.public_key()
-    _write_secret(
-        paths[0],
-        private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        ),
-    )
+    _write_secret(paths[0], private, serialization.PrivateFormat.OpenSSH)
     line = public.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     masks = mask_key(private).public_key().public_bytes_raw()
     with written_whole(paths[1]) as part:
@@ -174,14 +167,7 @@ def _make_certificate(certificate: Path, key: Path, hosts: Sequence[str]) -> Non
     ):
         builder = builder.add_extension(extension, critical)
     signed = builder.sign(private, hashes.SHA256())
-    _write_secret(
-        key,
-        private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-    )
+    _write_secret(key, private, serialization.PrivateFormat.PKCS8)
     with written_whole(certificate) as part:
         part.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
@@ -195,11 +181,13 @@ def _name(host: str) -> Any:
         return x509.DNSName(host)
 
 
-def _write_secret(path: Path, content: bytes) -> None:
-    """A file that only its owner can read, from the first byte on."""
+def _write_secret(path: Path, private: Any, form: Any) -> None:
+    """A private key in a file that only its owner can read, from the first byte on."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption
+
     with written_whole(path) as part:
         part.chmod(0o600)
-        part.write_bytes(content)
+        part.write_bytes(private.private_bytes(Encoding.PEM, form, NoEncryption()))
 
 
 def _in_groups(digits: str) -> str:

@@ -145,7 +145,7 @@ def serve(
     listen, port
         Where the server listens; "0.0.0.0" is on all networks of this machine.
     report : callable, optional
-        Is given lines of text: who is waited for, and how far the fit is.
+        Is given lines of text: fingerprints, who is waited for, and how far the fit is.
 
     Returns
     -------
@@ -159,7 +159,11 @@ def serve(
     publics = read_public(keys)
     if not publics:
         raise ValueError("give the public keys of the sites that take part.")
-    certificate, key, _ = certificate_of(folder, hosts)
+    certificate, key, fingerprint = certificate_of(folder, hosts)
+    for each in publics.values():
+        report(f"Site {each.site}: key {each.fingerprint}")
+    report(f"Give {certificate} to all sites; fingerprint {fingerprint}")
+    report(f"They join with --server {hosts[0]}:{port}")
     from naim3l.federated.flower import Server
 
     nodes = {site: of.node for site, of in publics.items()}
