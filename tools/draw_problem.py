@@ -24,9 +24,10 @@ ABOUT = (
     "naim3l gives."
 )
 NOTES = [
-    "Dashed: unknown, with the probability of yes that naim3l gives, here for invented patients.",
-    "The survey never asks about gout: the probability comes from what the other tables know of",
-    "gout and of the labels that the survey has. If these are too few, naim3l says so.",
+    "Dashed: unknown, with the probability of yes that naim3l gives.",
+    "The survey never asks about gout. Its probabilities come from what the other",
+    "tables know of gout and of the labels that the survey has. If these are too",
+    "few, naim3l says so. The patients are invented.",
 ]
 STYLE = """
 .problem .back { fill: var(--pst-color-background, #fff) }

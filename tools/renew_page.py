@@ -18,7 +18,6 @@ PAGE = ROOT / "docs" / "start" / "files.md"
 BLOCKS = runpy.run_path(str(ROOT / "tests" / "fenced_blocks.py"))
 
 
-
 def folded(printed: str) -> str:
     """Text with sentences that fit on the page."""
     wrap = textwrap.TextWrapper(100, break_long_words=False, break_on_hyphens=False)

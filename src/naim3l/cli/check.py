@@ -51,7 +51,13 @@ def check(
     header = ["view", "row", "label", "value", "its probability"]
     words = words_of_source(fitted, X, SOURCE) or ("1", "0")
     rows = [
-        [str(of["view"]), str(of["row"]), of["label"], words[1 - of["value"]], f"{of['probability']:.4f}"]
+        [
+            str(of["view"]),
+            str(of["row"]),
+            of["label"],
+            words[1 - of["value"]],
+            f"{of['probability']:.4f}",
+        ]
         for of in found
     ]
     if rows:
