@@ -3,7 +3,7 @@
 WORDS = {
     "start/index": ["install", "extras"],
     "guide/data": ["leak", "label shift"],
-    "guide/decisions": ["missing labels", "unknown labels", "threshold", "calibration", "imputation"],
+    "guide/decisions": ["missing labels", "unknown labels", "threshold", "calibration"],
     "guide/explain": ["explain", "explanation", "importance"],
     "guide/fusion": ["fusion", "fuse", "join"],
     "guide/gpu": ["gpu", "cuda"],
