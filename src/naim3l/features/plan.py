@@ -261,7 +261,7 @@ class ViewPlan:
         """As `encode`, but dense rows are not encoded yet."""
         types = column_types(batch, self._words)
         present = np.zeros(batch.shape[0], dtype=bool)
-        if batch.frame is not None:  # numbers mostly tell that all rows have the view
+        if batch.is_frame:  # numbers mostly tell that all rows have the view
             present |= ~np.isnan(batch.numeric_block).all(axis=1)
         if not present.all():
             present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
@@ -280,7 +280,7 @@ class ViewPlan:
     def _read(self, rows: Batch, types: Sequence[str], judge: bool) -> "ReadRows | Any":
         if not rows.shape[0]:
             return np.empty((0, self.n_encoded))
-        if sparse.issparse(rows.data):
+        if not rows.is_frame and sparse.issparse(rows.data):
             return self._sparse_numbers(rows)
         told = self._told if judge else None
         parts, terms = self._read_numbers(rows, types, told), []

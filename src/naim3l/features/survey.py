@@ -785,10 +785,10 @@ def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:
 
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:
     """Kind of each column by its type; columns of arrays have numbers or truth values."""
-    if batch.frame is None:
+    if not batch.is_frame:
         return [TRUTH if batch.data.dtype == bool else NUMBER] * batch.shape[1]
     names, as_words = batch.columns or [""] * batch.shape[1], set(text)
-    types = batch.frame.schema.dtypes()
+    types = batch.dtypes
     return [TEXT if n in as_words else _type(batch, j, types[j]) for j, n in enumerate(names)]
 
 
@@ -821,8 +821,7 @@ def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
 
 def days_of_column(batch: Batch, j: int) -> NDArray[np.float64]:
     """Typed dates of a column as numbers of days, (n_rows,), NaN where missing."""
-    assert batch.frame is not None
-    values = batch.frame[:, j].to_numpy()
+    values = batch.values(j)
     if values.dtype.kind in "mM":  # at once: cell by cell is slow
         return days_of_array(values)
     found = [None if is_missing(cell) else days(cell) for cell in batch.cells(j)]

@@ -19,9 +19,10 @@ import numpy as np
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.files.columnar import PARQUET_EXTENSIONS, is_dataset
+from naim3l.files.columnar import PARQUET_EXTENSIONS, arrow_frame, is_dataset
 from naim3l.files.errors import ReadError, check_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
+from naim3l.input.arrow import ArrowBatch
 from naim3l.input.batches import Batch, compare_indexes, is_missing
 from naim3l.input.chunks import Fold, Rows, run_pass
 from naim3l.input.labels import USUAL_WORDS, LabelWords, label_batch
@@ -296,8 +297,8 @@ class _FileReader:
     batch_rows: int | None
 
     def __call__(self, i: int, part: Any) -> Iterator[Rows]:
-        for frame, origin in part.batches(*self._columns(), self.batch_rows):
-            yield self._split(frame, origin)
+        for table, origin in part.batches(*self._columns(), self.batch_rows, coded=True):
+            yield self._split(table, origin)
 
     def whole(self, table: FileTable) -> Rows:
         """All rows in one batch."""
@@ -310,15 +311,21 @@ class _FileReader:
         ids = () if self.id is None else (self.id,)
         return list(dict.fromkeys([*ids, *self.columns, *self.labels])), (*self.text, *ids)
 
-    def _split(self, frame: Any, origin: Origin) -> Rows:
-        origin = origin.of_table(self.table)
-        if self.id is not None:
-            frame = set_ids(frame, self.id, origin)
-        else:  # rows are numbered over the file
+    def _split(self, table: Any, origin: Origin) -> Rows:
+        origin, coded = origin.of_table(self.table), not hasattr(table, "iloc")
+        if self.id is None:  # rows are numbered over the file
             first = origin.first_row
-            frame = frame.set_axis(range(first, first + len(frame)), axis=0)
-        labels = Batch(frame[self.labels], origin, "label") if self.labels else None
-        return Batch(frame[self.columns], origin), labels
+            index = load_extra("pandas").RangeIndex(first, first + len(table))
+        else:
+            ids = arrow_frame(table.select([self.id])) if coded else table[[self.id]]
+            index = set_ids(ids, self.id, origin).index
+
+        def part(columns: list[str], word: str = "column") -> Batch:
+            if coded:
+                return ArrowBatch(table.select(columns), index, origin, word)
+            return Batch(table[columns].set_axis(index, axis=0), origin, word)
+
+        return part(self.columns), part(self.labels, "label") if self.labels else None
 
 
 # Collections of dask.
