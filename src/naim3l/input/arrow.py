@@ -100,7 +100,8 @@ class ArrowBatch(Batch):
     @cached_property
     def missing(self) -> Any:
         missing = np.empty(self.shape[::-1], dtype=bool)  # by column, as Arrow has them
-        missing[self.numeric] = np.isnan(self.numeric_block.T)
+        for j, numbers in zip(self.numeric, self.numeric_block.T, strict=True):
+            np.isnan(numbers, out=missing[j])
         for j in {*range(self.shape[1])} - {*self.numeric}:
             missing[j] = self._array(j).is_null().to_numpy(zero_copy_only=False)
         return missing.T
