@@ -256,7 +256,10 @@ class FittedRecipe:
 
         With ``out``, they are written there, and an array of rows is overwritten, too.
         """
-        return normalize(self.components(rows, out), copy=False)
+        found = self.components(rows, out)
+        sizes = np.sqrt(np.einsum("ij,ij->i", found, found))  # scikit-learn's, without its checks
+        found /= np.where(sizes < 10 * np.finfo(found.dtype).eps, 1, sizes)[:, None]
+        return found
 
     @cached_property
     def _of_columns(self) -> tuple[NDArray[np.float64], Matrix]:

@@ -127,9 +127,11 @@ class RowStatistics(ArrayFields):
                     n_free[s] += ((held[rows] < 0) | (held[rows] == s - 1)).sum(axis=0)
                 for X_b, at in _blocks(X, rows, fit_intercept):
                     gram += (gram_b := as_dense(X_b.T @ X_b))
+                    Y_b, held_b = Y[at], held[at]
                     for cell in range(n_cells):
-                        targets[cell] += X_b.T @ (Y[at] * (held[at] == cell)).astype(X.dtype)
-                    _add_grams(X_b, held[at], gram_b, known, open_in, n_threads)
+                        signs = Y_b * (held_b == cell) if n_cells > 1 else Y_b
+                        targets[cell] += X_b.T @ signs.astype(X.dtype)
+                    _add_grams(X_b, held_b, gram_b, known, open_in, n_threads)
             cells = (Y > 0) * (held + 1)
             sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
         heights = np.reshape([len(R) for R in factors], (n_cells, c))
@@ -213,7 +215,7 @@ def triangular(pieces: Sequence[Matrix]) -> Matrix:
 
 def _cells(Y: NDArray[Any], folds: NDArray[np.int8] | None) -> NDArray[np.int8]:
     """Fold of each known entry, which is 0 without folds; -1 of the others."""
-    return np.where(Y != 0, np.int8(0) if folds is None else folds, np.int8(-1))
+    return -(Y == 0).view(np.int8) if folds is None else np.where(Y != 0, folds, np.int8(-1))
 
 
 def _rows_by_sets(
