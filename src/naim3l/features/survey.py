@@ -466,9 +466,9 @@ class RowPatterns:
         bits = np.packbits(np.ascontiguousarray(missing), axis=1)
         lacks_all = (bits == np.packbits(np.ones(n_columns, dtype=bool))).all(axis=1)
         known = ~bits[bits.any(axis=1) & ~lacks_all]
-        rows, partly = known.view(f"V{bits.shape[1]}").ravel().tolist(), Counter[bytes]()
+        rows, partly = known.view(f"V{bits.shape[1]}").ravel(), Counter[bytes]()
         for start in range(0, len(rows), MOST_PATTERNS):
-            partly.update(rows[start : start + MOST_PATTERNS])
+            partly.update(rows[start : start + MOST_PATTERNS].tolist())
             if len(partly) > MOST_PATTERNS:
                 break
         few = dict(partly) if len(partly) <= MOST_PATTERNS else None
@@ -553,7 +553,7 @@ class TableSurvey:
         is_sparse = sparse.issparse(typed) or sparse.issparse(missing)
         if signed is None or is_sparse or n_columns * signed.shape[1] > MOST_PAIRS:
             return survey
-        values: Any = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
+        values: Any = {j: _values_of_numbers(typed[k]) for k, j in enumerate(numeric)}
         values |= {j: _values_of_text(batch, j) for j in survey.cells}
         return replace(survey, ties=LabelTies.of(signed, missing, values))
 
@@ -609,11 +609,11 @@ class TableSurvey:
         return found
 
     def _add_numbers(self, batch: Batch, numeric: list[int], missing: Any) -> Any:
-        """Add what typed numbers and truth values tell; returns these, (n_rows, n_numeric)."""
+        """Add what typed numbers and truth values tell; returns these, by column if dense."""
         if not numeric or not self.n_rows:
-            return np.empty((self.n_rows, len(numeric)))
-        numbers = batch.numbers_of(numeric, allowed=AS_NUMBERS)
-        if sparse.issparse(numbers):
+            return np.empty((len(numeric), self.n_rows))
+        numbers = batch.number_columns(numeric, allowed=AS_NUMBERS)
+        if is_sparse := sparse.issparse(numbers):
             filled = numbers.copy()
             filled.data[np.isnan(filled.data)] = 0
             with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
@@ -621,12 +621,11 @@ class TableSurvey:
             self.lowest[numeric] = filled.min(axis=0).toarray().ravel()
             self.highest[numeric] = filled.max(axis=0).toarray().ravel()
         for k, j in enumerate(numeric):
-            if not sparse.issparse(numbers):
-                known = numbers[:, k]
-                known = known[~missing[:, j]] if self.n_known[j] < self.n_rows else known
-                self._add_column(batch, j, known)
+            if not is_sparse:
+                lacks = self.n_known[j] < self.n_rows
+                self._add_column(batch, j, numbers[k][~missing[:, j]] if lacks else numbers[k])
             if max(-self.lowest[j], self.highest[j]) > LARGEST:
-                column = numbers[:, [k]].toarray() if sparse.issparse(numbers) else numbers[:, k]
+                column = numbers[:, [k]].toarray() if is_sparse else numbers[k]
                 self._add_large(batch, j, column.ravel())
         return numbers
 

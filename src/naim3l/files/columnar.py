@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ class RowGroup:
         fields = {name: self.columns[name] for name in columns}
         keys, first_row = _folder_columns(self.fragment), self.first_row
         stored = [field.name for field in fields.values() if field.name not in keys]
-        types, coded = pyarrow.types, coded and all(_is_plain(f.type) for f in fields.values())
-        text = [f.name for f in fields.values() if coded and types.is_string(f.type)]
+        coded = coded and all(_is_plain(field.type) for field in fields.values())
+        text = [f.name for f in fields.values() if coded and f.type == pyarrow.string()]
         with parquet.ParquetFile(
             self.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=text
         ) as file:
@@ -62,9 +63,7 @@ class RowGroup:
                 cells = {
                     name: pyarrow.repeat(pyarrow.scalar(keys[f.name], f.type), len(table))
                     if f.name in keys
-                    else table[f.name]
-                    if f.name in text and types.is_dictionary(table[f.name].type)
-                    else _tamed(_cast(table[f.name], f, self.path), name in text_columns)
+                    else _tamed(_cast(table[f.name], f, self.path, coded), name in text_columns)
                     for name, f in fields.items()
                 }
                 table = pyarrow.table(cells)
@@ -72,6 +71,7 @@ class RowGroup:
                 first_row += len(table)
 
 
+@cache
 def _is_plain(kind: Any) -> bool:
     """Whether a type is one of numbers, truth values, dates or text."""
     types = load_extra("pyarrow").types
@@ -177,8 +177,13 @@ def _common_fields(fragments: Sequence[Any], schema: Any, paths: Sequence[str]) 
     return [*common, *added]
 
 
-def _cast(column: Any, field: Any, path: str) -> Any:
-    """A column with the type that holds the values of all files, if it holds them exactly."""
+def _cast(column: Any, field: Any, path: str, coded: bool) -> Any:
+    """A column with the type that holds the values of all files, if it holds them exactly.
+
+    Text may have codes if it may be ``coded``.
+    """
+    if field.type in (column.type, getattr(column.type, "value_type", None) if coded else None):
+        return column
     try:
         return column.cast(field.type)
     except load_extra("pyarrow").ArrowException as error:
@@ -209,15 +214,24 @@ def _clean(names: Sequence[str]) -> list[str]:
 
 def _tamed(column: Any, as_text: bool = False) -> Any:
     """A column in a type that can be converted for all values of its cells."""
+    kind = _tame(column.type, as_text)
+    if kind is None:
+        return load_extra("pyarrow").array(column.to_pylist())
+    return column if kind == column.type else column.cast(kind)
+
+
+@cache
+def _tame(kind: Any, as_text: bool) -> Any:
+    """The type to which a column is converted; None if that depends on its cells."""
     pyarrow = load_extra("pyarrow")
-    kind, types = column.type, pyarrow.types
+    types = pyarrow.types
     if types.is_date(kind) and as_text:
-        return column.cast(pyarrow.string())
+        return pyarrow.string()
     if types.is_timestamp(kind) and kind.tz is not None:
         # With a time zone, pandas fails on dates beyond the year 9999.
-        return column.cast(pyarrow.timestamp(kind.unit))
+        return pyarrow.timestamp(kind.unit)
     of_cells = kind.value_type if types.is_dictionary(kind) else kind
     is_safe = (types.is_primitive, types.is_string, types.is_large_string, types.is_decimal)
     # Views and nested types have references, which are not validated in missing cells, but which
     # conversions of pyarrow follow.
-    return column if any(f(of_cells) for f in is_safe) else pyarrow.array(column.to_pylist())
+    return kind if any(f(of_cells) for f in is_safe) else None

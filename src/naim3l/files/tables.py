@@ -107,13 +107,19 @@ class FileTable:
         return load_extra("pandas").concat(frames, ignore_index=True), Origin("", source)
 
 
-@dataclass(frozen=True)
 class Part:
-    """Rows of a table that one task reads; small and picklable unless they are in memory."""
+    """Rows of a table that one task reads; small and picklable unless they are in memory.
 
-    columns: tuple[str, ...]
-    _rows: "TextFile | RowGroup | Rows" = field(repr=False)
-    _stamp: "Stamp | None" = None
+    It is no dataclass, in which dask would look for values of its own.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[str, ...],
+        rows: "TextFile | RowGroup | Rows",
+        stamp: "Stamp | None" = None,
+    ) -> None:
+        self.columns, self._rows, self._stamp = columns, rows, stamp
 
     def batches(
         self,

@@ -33,6 +33,7 @@ class ArrowBatch(Batch):
         self.column_word, self.positions = column_word, positions
         self.columns, self.shape = list(table.column_names), table.shape
         self._distinct: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
+        self._numbers: dict[int, NDArray[np.float64]] = {}
 
     @cached_property
     def data(self) -> Any:  # type: ignore[override]
@@ -80,8 +81,7 @@ class ArrowBatch(Batch):
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
     def distinct(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
-        types, kind = load_extra("pyarrow").types, self.table.field(j).type
-        if j not in self._distinct and (types.is_string(kind) or types.is_dictionary(kind)):
+        if j not in self._distinct and self.dtypes[j] == nw.String:
             self._distinct[j] = self._distinct_text(j)
         return super().distinct(j)
 
@@ -97,24 +97,36 @@ class ArrowBatch(Batch):
         cells = coded.dictionary.to_pylist()
         return codes, [cell for cell, is_used in zip(cells, used.tolist(), strict=True) if is_used]
 
+    def number_columns(
+        self, columns: list[int], *, allowed: str = "numbers"
+    ) -> list[NDArray[np.float64]]:
+        if not {*columns} <= {*self.numeric}:
+            return list(super().number_columns(columns, allowed=allowed))
+        return [self._numbers_of(j) for j in columns]
+
+    def _numbers_of(self, j: int) -> NDArray[np.float64]:
+        """Column of numbers, which is not copied if it has the type of the result and no gaps."""
+        if j not in self._numbers:
+            column = self._array(j)
+            if self.dtypes[j] == nw.Boolean:
+                column = column.cast("int8")
+            numbers = column.to_numpy(zero_copy_only=False)
+            self._numbers[j] = numbers.astype(np.float64, copy=False)
+        return self._numbers[j]
+
     @cached_property
     def missing(self) -> Any:
         missing = np.empty(self.shape[::-1], dtype=bool)  # by column, as Arrow has them
-        for j, numbers in zip(self.numeric, self.numeric_block.T, strict=True):
-            np.isnan(numbers, out=missing[j])
-        for j in {*range(self.shape[1])} - {*self.numeric}:
-            missing[j] = self._array(j).is_null().to_numpy(zero_copy_only=False)
+        for j in range(self.shape[1]):
+            if j in self.numeric:
+                np.isnan(self._numbers_of(j), out=missing[j])
+            else:
+                missing[j] = self._array(j).is_null().to_numpy(zero_copy_only=False)
         return missing.T
 
     @cached_property
     def numeric_block(self) -> NDArray[np.float64]:
-        pyarrow, block = load_extra("pyarrow"), np.empty((len(self.numeric), len(self)))
-        for row, j in zip(block, self.numeric, strict=True):
-            column = self._array(j)
-            is_truth = pyarrow.types.is_boolean(column.type)
-            column = column.cast(pyarrow.int8()) if is_truth else column
-            row[:] = column.to_numpy(zero_copy_only=False)
-        return block.T
+        return np.array([self._numbers_of(j) for j in self.numeric]).reshape(-1, len(self)).T
 
     def _array(self, j: int) -> Any:
         """Column in one piece."""

@@ -195,10 +195,10 @@ class Batch:
             f"{word} out{guest}."
         )
 
-    def typed_numbers(self) -> Any:
-        """`numbers`, if by their types all columns have numbers or truth values; None if not."""
+    def typed_numbers(self) -> Sequence[NDArray[np.float64]] | None:
+        """`number_columns`, if by their types all have numbers or truth values; None if not."""
         typed = self._is_array or (self.is_frame and len(self.numeric) == self.shape[1])
-        return self.numbers() if typed else None
+        return self.number_columns([*range(self.shape[1])]) if typed else None
 
     @property
     def _is_array(self) -> bool:
@@ -228,6 +228,11 @@ class Batch:
         if self.is_frame and columns == self.numeric:
             return self.numeric_block
         return self.select_columns(columns).numbers(allowed=allowed)
+
+    def number_columns(self, columns: list[int], *, allowed: str = "numbers") -> Any:
+        """`numbers` of some of the columns, each (n_rows,); a sparse table stays one."""
+        numbers = self.numbers_of(columns, allowed=allowed)
+        return numbers if sparse.issparse(numbers) else numbers.T
 
     @cached_property
     def missing(self) -> Any:
@@ -505,7 +510,9 @@ def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
 
 
 def _all_usable(numbers: Any, *, missing: bool = False) -> bool:
-    """Whether no number of an array or sparse array is too large, or NaN unless it may be."""
+    """Whether no number of arrays or a sparse array is too large, or NaN unless it may be."""
+    if isinstance(numbers, list):
+        return all(_all_usable(column, missing=missing) for column in numbers)
     stored = numbers.data if sparse.issparse(numbers) else numbers
     ends = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
     lowest, highest = (end.reduce(stored, axis=None, initial=0) for end in ends)
@@ -515,11 +522,13 @@ def _all_usable(numbers: Any, *, missing: bool = False) -> bool:
 def check_finite(batch: Batch, numbers: Any, columns: Sequence[int] | None = None) -> None:
     """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch.
 
-    In cells of some ``columns`` of a batch, NaN is allowed, and means that they are missing.
+    In cells of some ``columns`` of a batch, which may be a list, NaN is allowed, and means that
+    they are missing.
     """
     lacks = columns is not None
     if _all_usable(numbers, missing=lacks):
         return
+    numbers = np.column_stack(numbers) if isinstance(numbers, list) else numbers
     cell = first_cell(
         mark_cells(numbers, lambda of: ~((np.abs(of) <= LARGEST) | (lacks & np.isnan(of))))
     )

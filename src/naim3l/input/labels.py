@@ -240,7 +240,7 @@ def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.integer], list[An
     if numbers is None:
         yield from map(batch.distinct, range(batch.shape[1]))
         return
-    for column in np.ascontiguousarray(numbers.T):
+    for column in map(np.ascontiguousarray, numbers):
         missing, codes = np.isnan(column), np.full(len(column), -1, dtype=np.int8)
         # Sorting all cells is slow, and these are nearly always all there are.
         cells = {value: column == value for value in (-1.0, 0.0, 1.0)}

@@ -24,7 +24,7 @@ from naim3l.files.errors import ReadError, check_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.arrow import ArrowBatch
 from naim3l.input.batches import Batch, compare_indexes, is_missing
-from naim3l.input.chunks import Fold, Rows, run_pass
+from naim3l.input.chunks import Fold, Rows, keep_memory, run_pass
 from naim3l.input.labels import USUAL_WORDS, LabelWords, label_batch
 from naim3l.input.views import (
     WIDE_TABLE,
@@ -297,6 +297,7 @@ class _FileReader:
     batch_rows: int | None
 
     def __call__(self, i: int, part: Any) -> Iterator[Rows]:
+        keep_memory()
         for table, origin in part.batches(*self._columns(), self.batch_rows, coded=True):
             yield self._split(table, origin)
 
@@ -431,6 +432,7 @@ class _DaskReader:
     labelled: bool
 
     def __call__(self, i: int, part: Any, labels: Any = None) -> Iterator[Rows]:
+        keep_memory()
         origin = Origin(self.table, f"partition {i}")
         if isinstance(part, partial):
             part, labels = part()

@@ -20,7 +20,7 @@ from naim3l._threads import blas_threads, limited_blas, thread_map
 from naim3l.problem.feature_blocks import Features, append_ones
 
 # Numbers of the rows from which one label after the other is gathered, so that they fit in a cache.
-BLOCK_NUMBERS = 250_000
+BLOCK_NUMBERS = 500_000
 # Sparse rows with a larger share of stored numbers are multiplied as dense ones, which is faster.
 SPARSE_SHARE = 0.05
 # Rows that are factored at a time, relative to the number of columns.
