@@ -42,7 +42,7 @@ from naim3l.files.stored import (
     Whole,
 )
 from naim3l.input.batches import Batch
-from naim3l.input.labels import LabelDecoder
+from naim3l.input.labels import USUAL_WORDS, LabelDecoder, LabelWords
 from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, rows_without_view
 from naim3l.problem.sampling import RowSample
 from naim3l.problem.shareable import GramStatistics
@@ -180,7 +180,9 @@ class ColumnPlan:
     def digests(self) -> dict[str, str]:
         """Fingerprints of the parts, by what they are, which must be equal to add statistics."""
         names, fields_of = self.names, stored.declared_fields(ColumnPlan)
-        parts: dict[str, Any] = {"views and columns": (replace(names, owner="", labels=["-"]), Nested(TableNames))}
+        parts: dict[str, Any] = {
+            "views and columns": (replace(names, owner="", labels=["-"]), Nested(TableNames))
+        }
         parts["labels"] = names.labels, Plain()
         for view, features in self.features.items():
             parts[f"features of view {view!r}"] = features, Nested(ViewFeatures)
@@ -211,8 +213,15 @@ class ColumnPlan:
             "sources by one plan."
         )
 
-    def decoder(self, table: str, labels: Batch) -> tuple[LabelDecoder, list[int]]:
-        """Decoder of a label table, and the position there of each label of the study, or -1."""
+    def decoder(
+        self, table: str, labels: Batch, words: LabelWords = USUAL_WORDS
+    ) -> tuple[LabelDecoder, list[int]]:
+        """Decoder of a label table, and the position there of each label of the study, or -1.
+
+        Further ``words`` take precedence over those of the plan.
+        """
+        meanings, given = words.meanings()
+        more = {word: meanings[word] for word in given}
         own = self.words[table]
         if labels.columns is None and labels.shape[1] != len(own):
             raise ValueError(
@@ -225,7 +234,7 @@ class ColumnPlan:
                 f"has {some(list(own))}."
             )
         positions = [columns.index(k) if k in columns else -1 for k in self.names.labels]
-        return LabelDecoder([self.meanings[own[name]] for name in columns]), positions
+        return LabelDecoder([self.meanings[own[name]] | more for name in columns]), positions
 
     @property
     def text(self) -> set[str]:

@@ -16,7 +16,7 @@ from naim3l.estimators.training import Reader, read_statistics, statistics_of_ba
 from naim3l.files.errors import check_names, load_extra
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import Fold, Rows
-from naim3l.input.labels import label_batch
+from naim3l.input.labels import USUAL_WORDS, label_batch
 from naim3l.input.sources import open_tables, with_columns
 from naim3l.input.views import WIDE_TABLE, is_separate
 from naim3l.problem.shareable import GramStatistics, Occurrences
@@ -87,6 +87,12 @@ def collect(
         raise TypeError(f"plan must be a ColumnPlan, got {type(plan).__name__}.")
     if not isinstance(source, str) or not source.strip():
         raise ValueError(f"source must be the name of the source, got {source!r}.")
+    with_rows = [v for v, of in plan.features.items() if of.kernel or of.transformer is not None]
+    if shareable and with_rows:
+        raise ValueError(
+            f"the plan may have rows, of which a kernel or transformer of views {some(with_rows)} "
+            "was learned; make a plan without, for statistics that are shareable."
+        )
     tables = _open(plan, X, y)
     readers = {name: _reader(plan, table, source) for name, table in tables.items()}
     task = _shareable_of_batch if shareable else statistics_of_batch
@@ -132,7 +138,7 @@ class _Stream:
     batches: Iterator[Any]
     columns: list[str] | None  # features; by default all columns that are no labels
     labels: Batch  # without rows
-    lengths = None
+    lengths, words = None, USUAL_WORDS
 
     def fold(self, task: Any, combine: Any, **options: Any) -> Any:
         """Result of a task, as those of other tables."""
@@ -155,7 +161,7 @@ class _Stream:
 def _reader(plan: ColumnPlan, table: Any, source: str) -> Reader:
     """What a task needs to know about a table of a source, with numbers of rows of its own."""
     assert table.labels is not None
-    decoder, positions = plan.decoder(table.name, table.labels)
+    decoder, positions = plan.decoder(table.name, table.labels, table.words)
     first = 0  # of all rows: so far apart that those of two sources never meet
     if source != ALL_ROWS:
         first = int.from_bytes(sha256(source.encode()).digest()[:8], "little") >> 2

@@ -144,7 +144,7 @@ class CoupledModel(LearnsFromStatistics, LinearViewModel):
         Parameters
         ----------
         X, y, checkpoint
-            As for `fit`.
+            As for `fit`; or `Statistics` and None, as for `fit_statistics`.
         by : {"rows", "entries"}, default="rows"
             What is held out. Whole rows measure predictions of new rows. Single entries measure how
             well unknown labels of known rows are filled in: the other labels of the row then train

@@ -645,7 +645,13 @@ class ChunkedTraining(Training):
         if checkpoint is not None:
             checkpoint.put(PASS, {})
             options["keep"] = partial(KeptFold, checkpoint.results, checkpoint.key, self._kinds)
-        found = read_statistics(partial(statistics_of_batch, plan), readers, self.tables, **options)
+        task = partial(statistics_of_batch, plan)
+        try:
+            found = read_statistics(task, readers, self.tables, **options)
+        except (ValueError, TypeError):  # of the data, which will be others when it is solved
+            if checkpoint is not None:
+                checkpoint.remove()
+            raise
         if checkpoint is not None:
             for key, (statistics, sample) in found.items():
                 checkpoint.put(f"{PASS} {key}", statistics.to_arrays() | sample.to_arrays())
