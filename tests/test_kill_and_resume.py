@@ -82,8 +82,10 @@ def test_a_fit_killed_within_its_last_pass_reads_only_the_other_parts(tmp_path, 
     monkeypatch.chdir(tmp_path)
     data = make_unpaired(9000, n_labels=3, missing_labels=0.3, noise=0.5, random_state=0)
     for view, X in data.views.items():
-        table = pd.DataFrame(X).add_prefix("x").join(
-            pd.DataFrame(data.labels[view], columns=["flu", "gout", "rash"])
+        table = (
+            pd.DataFrame(X)
+            .add_prefix("x")
+            .join(pd.DataFrame(data.labels[view], columns=["flu", "gout", "rash"]))
         )
         table.to_parquet(f"{view}.parquet", row_group_size=300)
     subprocess.run([sys.executable, "-c", IN_PARTS], env=ONE_THREAD, check=True)
@@ -95,8 +97,10 @@ def test_a_fit_killed_within_its_last_pass_reads_only_the_other_parts(tmp_path, 
     damaged, *others = parts_kept(tmp_path)
     damaged.write_bytes(damaged.read_bytes()[:-100])
     read, of_batch = [], training.statistics_of_batch
-    monkeypatch.setattr(training, "statistics_of_batch", lambda *a: read.append(a[2]) or of_batch(*a))
-    names = dict.fromkeys(data.views, ["flu", "gout", "rash"])
+    monkeypatch.setattr(
+        training, "statistics_of_batch", lambda *a: read.append(a[2]) or of_batch(*a)
+    )
+    names = {view: ["flu", "gout", "rash"] for view in data.views}
     model = NAIM3L(ridge=1.0, decide="guarded", random_state=0)
     with pytest.raises(ValueError, match="is the checkpoint of another fit"):
         NAIM3L(ridge=2.0, random_state=0).fit(
@@ -111,7 +115,9 @@ def test_a_fit_killed_within_its_last_pass_reads_only_the_other_parts(tmp_path, 
 
 
 @pytest.mark.dask
-def test_large_results_of_parts_are_not_kept_and_faults_of_data_leave_nothing(tmp_path, monkeypatch):
+def test_large_results_of_parts_are_not_kept_and_faults_of_data_leave_nothing(
+    tmp_path, monkeypatch
+):
     dd = pytest.importorskip("dask.dataframe")
     data = make_unpaired(90, n_labels=3, random_state=0)
     X, y = (

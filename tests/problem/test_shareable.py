@@ -67,7 +67,7 @@ def few(n_rows):
 
 
 def must_go(Y, left):
-    """Whether sums over sets of rows of the labels that are left tell of few rows, by definition."""
+    """Whether sums over sets of rows of the labels that are left tell of few rows."""
     sets = [{*np.flatnonzero(Y[:, k] == sign)} for k in left for sign in (1, -1, 0)]
     owner = [k for k in left for _ in range(3)]
     if any(few(len(of)) for of in sets):
@@ -88,7 +88,9 @@ def test_labels_are_left_out_until_no_sum_and_no_difference_is_of_few_rows(seed)
     Y[:, 3] = Y[:, 2]
     Y[rng.choice(200, 3 * seed, replace=False), 3] = 0  # differs in up to 21 rows
     Y[:, 5] = -Y[:, 4]  # differs in none
-    found = reduce(Occurrences.combine, [Occurrences.of(*c) for c in chunks(np.empty((200, 0)), Y, 7)])
+    found = reduce(
+        Occurrences.combine, [Occurrences.of(*c) for c in chunks(np.empty((200, 0)), Y, 7)]
+    )
     rare = found.rare_labels(LEAST)
     left = np.flatnonzero(~rare).tolist()
     assert not must_go(Y, left)

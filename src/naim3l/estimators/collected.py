@@ -55,7 +55,7 @@ OF_PLAN = ("features", "views", "fit_intercept", "random_state")  # parameters o
 Path_ = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ColumnPlan:
     """How the columns and labels of a study are read, learned once, from some of its rows.
 
@@ -107,6 +107,9 @@ class ColumnPlan:
     roles: Annotated[dict[str, Any], Plain()] = field(default_factory=dict)
     titles: Annotated[dict[str, str], MapOf(Text())] = field(default_factory=dict)
     mark: Annotated[str, Text()] = ""
+
+    def __repr__(self) -> str:
+        return f"<plan {self.fingerprint} of views {some(self.names.views)}>"
 
     @classmethod
     def of(cls, X: Any, y: Any, *, estimator: Any) -> "ColumnPlan":
@@ -209,8 +212,8 @@ class ColumnPlan:
         parts = [w for w, of in (self.digests | other.digests).items()
                  if (self.digests.get(w), other.digests.get(w)) != (of, of)]  # fmt: skip
         raise ValueError(
-            f"{mine} and {its} have different plans: {some(parts, show=str)} differ. Collect all "
-            "sources by one plan."
+            f"{mine} and {its} have different plans, which differ in {some(parts, show=str)}: "
+            "collect all sources by one plan."
         )
 
     def decoder(
@@ -402,7 +405,7 @@ def combine_pairs(a: Found, b: Found) -> Found:
     return combine_items(a, b, combine)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Statistics:
     """Sums over rows, with what is needed to fit a model to them and to others.
 
@@ -426,6 +429,10 @@ class Statistics:
     sources: Annotated[dict[str, dict[str, int]], MapOf(MapOf(Whole(0)))]
     found: Annotated[Found, MapOf(ListOf(OneOf(_KINDS), as_tuple=True))]
     shareable: Annotated[bool, Flag()] = False
+
+    def __repr__(self) -> str:
+        kind = "shareable statistics" if self.shareable else "statistics"
+        return f"<{kind} of {some(list(self.sources))}, plan {self.plan.fingerprint}>"
 
     def __add__(self, other: "Statistics") -> "Statistics":
         if not isinstance(other, Statistics):
