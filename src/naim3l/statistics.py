@@ -4,7 +4,8 @@
 method ``fit_statistics`` of a model fits it to the result.
 """
 
-from naim3l.estimators.collected import ColumnPlan, Statistics, combine
+from naim3l.estimators.collected import Statistics, combine
 from naim3l.estimators.collecting import collect
+from naim3l.estimators.plans import ColumnPlan
 
 __all__ = ["ColumnPlan", "Statistics", "collect", "combine"]

@@ -1,5 +1,7 @@
 """Statistics that add up give the weights of one fit to all rows, and refuse what does not fit."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -268,6 +270,8 @@ def test_iterators_of_batches_as_in_spark(kind):
     empty = collect(plan, {"view0": iter([])}, {"view0": LABELS}, source="part 4")
     assert Statistics.from_bytes(empty.to_bytes()).sources == {"part 4": {}}
     assert (found + empty).sources == {"part 3": {"view0": 240}, "part 4": {}}
+    pickled = pickle.loads(pickle.dumps(found))  # which Ray sends
+    assert pickled.to_bytes() == sent
     with pytest.raises(TypeError, match="labels of an iterator must be names"):
         collect(plan, {"view0": iter(batches)}, {"view0": y["view0"]}, source="x")
     fewer = [batch.drop_columns(["sex"]) if kind == "arrow" else batch.drop(columns="sex")

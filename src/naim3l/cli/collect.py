@@ -52,6 +52,7 @@ def plan(
     Example: naim3l plan lab=2026-10/*.parquet --id id --labels 'dx_*' -o study.plan
     """
     with report_errors():
+        from naim3l.cli.settings import make_settings
         from naim3l.cli.titles import set_titles
         from naim3l.estimators.naim3l import NAIM3L
         from naim3l.files.atomic_write import check_outputs
@@ -60,11 +61,12 @@ def plan(
         features = {"kernel": kernel, "landmarks": landmarks, "components": components}
         given = fit.chosen_parameters(lam=lam, ridge=ridge, decide=decide, seed=seed, **features)
         roles = views, config, labels, labels_file, ids
-        settings = fit.chosen_settings(*roles, given, yes, no, unknown, titles)
+        words = {"yes": yes, "no": no, "unknown": unknown}
+        settings = make_settings(*roles, given, words, titles)
         check_outputs([out], settings.files(config))
         with fit.open_study(settings, (memory, dask), verbose=1) as study:
             made = ColumnPlan.of(study.X, study.Y, estimator=study.model)
-            made.apply(shell := NAIM3L())
+            made._apply(shell := NAIM3L())
             set_titles(shell, settings)
             for note in study.notes:
                 warn_user(note)
@@ -101,7 +103,7 @@ def collect(
 
         check_file(plan)
         of_study = ColumnPlan.load(plan)
-        of_study.apply(shell := NAIM3L())
+        of_study._apply(shell := NAIM3L())
         settings = make_settings(views, None, None, labels_file, ids)
         check_outputs([out], settings.files(plan))
         found = _collect(
@@ -169,7 +171,7 @@ def fit_statistics(
 
 def print_statistics(path: Path, *, as_json: bool) -> None:
     """Show a plan, or statistics: sources, rows and labels, and what can be read from them."""
-    from naim3l.estimators.collected import PLAN_FORMAT
+    from naim3l.estimators.plans import PLAN_FORMAT
     from naim3l.files.archive import format_of
     from naim3l.statistics import ColumnPlan, Statistics
 
@@ -179,7 +181,7 @@ def print_statistics(path: Path, *, as_json: bool) -> None:
     names = plan.names
     facts: dict[str, Any] = {"plan": plan.fingerprint, "labels": names.labels}
     facts |= {"columns": {view: len(used) for view, used in names.used.items()}}
-    facts |= {"encoded": {view: plan.n_columns(view) for view in names.views}}
+    facts |= {"encoded": {view: plan._n_columns(view) for view in names.views}}
     facts |= {"folds": plan.n_folds, **{n: repr(of) for n, of in plan.parameters.items()}}
     if found is not None:
         facts |= {"sources": found.sources, "shareable": found.shareable}

@@ -97,6 +97,7 @@ def fit(
     Example: naim3l fit --statistics '*.stats' -o model.naim3l
     """
     with report_errors():
+        from naim3l.cli.settings import make_settings
         from naim3l.files.atomic_write import check_outputs
 
         roles = views, config, labels, labels_file, ids
@@ -112,11 +113,13 @@ def fit(
         if statistics is not None:
             from naim3l.cli.collect import fit_statistics
 
-            others = [*roles, yes, no, unknown, titles, report, memory, dask, *features.values()]
+            others = [*roles, yes, no, unknown, titles, report, memory, dask, resume, boosting]
+            others += features.values()
             model, facts = fit_statistics(statistics, out, given, others, verbose=int(not as_json))
             _report(model, {"model": out}, facts, every=every, as_json=as_json)
             return
-        settings = chosen_settings(*roles, given, yes, no, unknown, titles)
+        words = {"yes": yes, "no": no, "unknown": unknown}
+        settings = make_settings(*roles, given, words, titles)
         if (target := out or settings.output) is None:
             raise ValueError("name the model file with --out, or with output in the settings.")
         checkpoint = Path(f"{target}.checkpoint")
@@ -146,28 +149,7 @@ def chosen_parameters(*, kernel: Any, decide: Any, **others: Any) -> dict[str, A
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def chosen_settings(
-    views: Any,
-    config: Any,
-    labels: Any,
-    labels_file: Any,
-    ids: Any,
-    given: dict[str, Any],
-    yes: Any,
-    no: Any,
-    unknown: Any,
-    titles: Any,
-) -> Any:
-    """Settings of a fit, from a file or the options."""
-    from naim3l.cli.settings import make_settings
-
-    words = {"yes": yes, "no": no, "unknown": unknown}
-    return make_settings(views, config, labels, labels_file, ids, given, words, titles)
-
-
-def _report(
-    model: Any, written: dict[str, Any], facts: Any, *, every: bool, as_json: bool
-) -> None:
+def _report(model: Any, written: dict[str, Any], facts: Any, *, every: bool, as_json: bool) -> None:
     """Print what a fit has found, and the files that it has written."""
     summary = _summarise(model, facts) | written
     if as_json:

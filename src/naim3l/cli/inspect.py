@@ -29,7 +29,8 @@ def inspect(model: File, every: options.All = False, as_json: options.AsJson = F
     with report_errors():
         from naim3l.cli.collect import print_statistics
         from naim3l.cli.federate import print_share
-        from naim3l.estimators.collected import PLAN_FORMAT, STATISTICS_FORMAT
+        from naim3l.estimators.collected import STATISTICS_FORMAT
+        from naim3l.estimators.plans import PLAN_FORMAT
         from naim3l.estimators.saved import inspect_file
         from naim3l.federated.shares import FORMAT
         from naim3l.files.archive import format_of

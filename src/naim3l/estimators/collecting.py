@@ -11,7 +11,8 @@ import numpy as np
 from naim3l._origin import Origin
 from naim3l._text import some
 from naim3l._warnings import warn_user
-from naim3l.estimators.collected import COUNTS, ColumnPlan, Found, RowsWithout, Statistics
+from naim3l.estimators.collected import COUNTS, Found, RowsWithout, Statistics
+from naim3l.estimators.plans import ColumnPlan
 from naim3l.estimators.training import Reader, read_statistics, statistics_of_batch
 from naim3l.files.errors import check_names, load_extra
 from naim3l.input.batches import Batch
@@ -53,7 +54,8 @@ def collect(
         iterators, names of columns.
     source : str, default="all"
         Name of the source; those of statistics that are added must differ. Which rows are held out
-        depends on it, unless they have ids; by default they are those of a fit to the same tables.
+        depends on it, unless they have ids. By default they are those of a fit to the same tables,
+        if the lengths of their parts are known before, as those of Parquet files.
     shareable : bool, default=False
         Whether to leave out all that tells of single rows: samples, folds and factors; labels
         that are yes, no or unknown in fewer than 10 rows of a view, or that fewer than 10 rows tell
@@ -161,7 +163,7 @@ class _Stream:
 def _reader(plan: ColumnPlan, table: Any, source: str) -> Reader:
     """What a task needs to know about a table of a source, with numbers of rows of its own."""
     assert table.labels is not None
-    decoder, positions = plan.decoder(table.name, table.labels, table.words)
+    decoder, positions = plan._decoder(table.name, table.labels, table.words)
     first = 0  # of all rows: so far apart that those of two sources never meet
     if source != ALL_ROWS:
         first = int.from_bytes(sha256(source.encode()).digest()[:8], "little") >> 2

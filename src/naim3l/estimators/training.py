@@ -30,12 +30,12 @@ from naim3l.decisions.rules import Decisions
 from naim3l.estimators.collected import (
     COMMON,
     COUNTS,
-    ColumnPlan,
     Found,
     RowsWithout,
     Statistics,
     combine_pairs,
 )
+from naim3l.estimators.plans import ColumnPlan
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.recipes import SCALE
@@ -331,10 +331,10 @@ def problem_of_statistics(
                 "needs: fit NAIM3L with numbers as lam and ridge, or LabelSubspaceRidge with "
                 "numbers as ridge and shrinkage, and decide='sign'."
             )
-    plan.check(model, **needed)
+    plan._check(model, **needed)
     if missing := [view for view in views if view not in given.found]:
         raise ValueError(f"no source has rows of views {some(missing)}; add one that has.")
-    plan.apply(model)
+    plan._apply(model)
     model.made_ = {"date": today(), "version": __version__}
     found = {key: _with_rows(*of) for key, of in given.found.items()}
     facts = [plan.fingerprint, given.sources]
@@ -562,7 +562,7 @@ class ChunkedTraining(Training):
         self._refuse_large()  # free text has more features
         self._learn_features()
         given = {name: getattr(self, name) for name in ("shared", "seed", "n_folds", "free")}
-        return ColumnPlan.made(self.model, self.decoders, self.positions, **given)
+        return ColumnPlan._made(self.model, self.decoders, self.positions, **given)
 
     def sampled_problem(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
         """The problem of all rows; what the last pass found is kept in a checkpoint."""
