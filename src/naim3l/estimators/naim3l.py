@@ -23,6 +23,7 @@ from naim3l.decisions.held_out import Folds
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.base import ADVICE
+from naim3l.estimators.collected import LearnsFromStatistics
 from naim3l.estimators.comparison import HELD_OUT, Comparison, Uncoupled, compare_models
 from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
@@ -44,7 +45,7 @@ LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoupledModel(LinearViewModel):
+class CoupledModel(LearnsFromStatistics, LinearViewModel):
     """Base of the methods that couple views, and can tell what the coupling adds."""
 
     _parameter_constraints = LinearViewModel._parameter_constraints | {
@@ -143,7 +144,7 @@ class CoupledModel(LinearViewModel):
         Parameters
         ----------
         X, y, checkpoint
-            As for `fit`.
+            As for `fit`; or `Statistics` and None, as for `fit_statistics`.
         by : {"rows", "entries"}, default="rows"
             What is held out. Whole rows measure predictions of new rows. Single entries measure how
             well unknown labels of known rows are filled in: the other labels of the row then train
@@ -185,10 +186,10 @@ class CoupledModel(LinearViewModel):
     def _checkpoint_settings(self) -> dict[str, Any]:
         """Values of JSON that must be the same in a fit that resumes."""
 
-    def _read(self, X: Any, y: Any, path: Any, n_folds: int, **chunks: Any) -> tuple[Any, Any]:
+    def _read(self, X: Any, y: Any, path: Any, learn: bool, decisions: Any) -> tuple[Any, Any]:
         """The problem of all views, and the checkpoint of the fit; None without one."""
-        chunks |= {"n_folds": n_folds, "open_checkpoint": partial(self._open_chunked, path)}
-        problem = self._read_training(X, y, **chunks)
+        chunks = self._passes(learn) | {"open_checkpoint": partial(self._open_chunked, path)}
+        problem = self._read_training(X, y, decisions, **chunks)
         # Weights of solver "paper" start at random, not in the span of a view's rows.
         if getattr(self, "solver", None) != "paper":
             problem = problem.rotated()
@@ -413,9 +414,7 @@ class NAIM3L(CoupledModel):
     def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: Any = None) -> None:
         decisions = self._check_parameters()
         learn = compare is not None or decisions._learn
-        free = self.ridge == AUTO and self.variant == "full"
-        n_folds = N_FOLDS if learn else 0
-        problem, kept = self._read(X, y, checkpoint, n_folds, free=free, decisions=decisions)
+        problem, kept = self._read(X, y, checkpoint, learn, decisions)
         result = self._solve(problem.whole, kept)
         self._keep_result(problem, result)
         if learn:
@@ -424,6 +423,10 @@ class NAIM3L(CoupledModel):
             if compare is not None:
                 self._compare(compare, problem, found, result.W)
         self._checkpoint = kept
+
+    def _passes(self, learn: bool) -> dict[str, Any]:
+        free = self.ridge == AUTO and self.variant == "full"
+        return {"n_folds": N_FOLDS if learn else 0, "free": free}
 
     def _check_parameters(self) -> Decisions:
         if self.solver == "paper" and self.positive_weight != 1:

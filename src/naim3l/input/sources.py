@@ -105,9 +105,15 @@ class ChunkedTable:
             return self
         return replace(self, read=replace(self.read, text=(*self.read.text, *columns)))
 
-    def fold(self, task: Any, combine: Any, *, n_rows: Any = None, **options: Any) -> Any:
-        """Combined results of a task over the batches of all parts, see `Fold` and `run_pass`."""
+    def fold(
+        self, task: Any, combine: Any, *, n_rows: Any = None, keep: Any = None, **options: Any
+    ) -> Any:
+        """Combined results of a task over the batches of all parts, see `Fold` and `run_pass`.
+
+        ``keep`` makes of a fold, and the name of the table, one that keeps results of parts.
+        """
         fold, n_rows = Fold(task, combine), n_rows or self.lengths
+        fold = fold if keep is None else keep(self.name, fold)
         return run_pass(self.read, self.parts, fold, combine, n_rows=n_rows, **options)
 
 

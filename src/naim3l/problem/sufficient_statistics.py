@@ -68,6 +68,10 @@ class LabelCounts(ArrayFields):
         """Counts of the rows of both."""
         return LabelCounts(self.n_known + other.n_known, self.n_positives + other.n_positives)
 
+    def minus(self, other: "LabelCounts") -> "LabelCounts":
+        """Counts of these rows without others."""
+        return LabelCounts(self.n_known - other.n_known, self.n_positives - other.n_positives)
+
     @property
     def only(self) -> Mask:
         """Whether all of a label's positives are in one fold, (n_folds, n_labels)."""
