@@ -76,14 +76,19 @@ CASES = {
 
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("form", ["dense", "sparse", "statistics", "statistics alone", "products"])
+@pytest.mark.parametrize(
+    "form",
+    ["dense", "tested", "sparse", "sparse tested", "statistics", "statistics alone", "products"],
+)
 def test_it_is_the_largest_eigenvalue_of_its_definition(
     rng, monkeypatch, case, form, fit_intercept
 ):
     monkeypatch.setattr(boundedness, "_covered_views", lambda problem: [False, False])
     features, labels = draw(rng, **case)
     expected = naive(features, labels, LAM, fit_intercept)
-    given = [sparse.csr_array(X) for X in features] if form == "sparse" else features
+    given = [sparse.csr_array(X) for X in features] if "sparse" in form else features
+    if "tested" in form:
+        monkeypatch.setattr(boundedness, "TESTED_COLUMNS", 1)
     problem = Problem(given, labels, fit_intercept=fit_intercept)
     if form.startswith("statistics"):
         problem = (
@@ -263,3 +268,31 @@ def test_labels_known_in_the_same_rows_are_examined_once(rng, monkeypatch):
         naive(features, labels, LAM)
     )
     assert len(examined) == 2
+
+
+def test_of_many_columns_few_matrices_are_formed_and_the_ridge_is_the_same(rng, monkeypatch):
+    """Where one label is known in few rows, it alone determines the ridge."""
+    features, labels = draw(rng, n_rows=(900,), n_features=(80,), n_labels=12, known=0.6)
+    labels[0][40:, 3] = 0
+    formed, gram = [], boundedness.weighted_gram
+    monkeypatch.setattr(boundedness, "weighted_gram", lambda *of: formed.append(1) or gram(*of))
+    expected = naive(features, labels, LAM)
+    assert expected > 0
+    assert Problem(features, labels).bounding_ridge(LAM) == pytest.approx(expected, rel=1e-8)
+    assert len(formed) <= 4  # two of a label
+
+
+def test_smallest_eigenvalues_of_several_matrices_at_once(rng):
+    """Exact after as many steps as there are columns, and within the residual before."""
+    matrices = rng.normal(size=(5, 9, 9))
+    matrices += matrices.swapaxes(1, 2)
+    exact = np.linalg.eigvalsh(matrices)
+    start = rng.normal(size=(9, 5))
+    for n_steps in (4, 9, 12):
+        found, error = boundedness._smallest_eigenvalues(
+            lambda W: np.einsum("kij,jk->ik", matrices, W), start, n_steps
+        )
+        nearest = abs(exact - found[:, None]).min(axis=1)
+        assert (found >= exact[:, 0] - 1e-9).all() and (nearest <= error + 1e-9).all()
+        if n_steps == 9:
+            np.testing.assert_allclose(found, exact[:, 0])
