@@ -296,3 +296,49 @@ def test_smallest_eigenvalues_of_several_matrices_at_once(rng):
         assert (found >= exact[:, 0] - 1e-9).all() and (nearest <= error + 1e-9).all()
         if n_steps == 9:
             np.testing.assert_allclose(found, exact[:, 0])
+
+
+class TestUnlimitedScores:
+    def far(self, problem, features, labels):
+        """The objective without a ridge far along the weights of one label that are found."""
+        v, k = boundedness.unlimited_scores(problem)
+        X, Y = oracle.block_rows(features), np.concatenate(labels)
+        first = sum(F.shape[1] + 1 for F in features[:v])
+        at = slice(first, first + features[v].shape[1] + 1)
+        rest = X[((Y > 0).any(axis=1) | (Y[:, k] != 0)) & X[:, at].any(axis=1), at]
+        W = np.zeros((X.shape[1], Y.shape[1]))
+        null = np.linalg.svd(rest)[2][np.linalg.matrix_rank(rest) :]
+        others = X[:, at] @ null.T
+        W[at, k] = null.T @ np.linalg.svd(others)[2][0]
+        return [oracle.objective(features, labels, t * W, lam=LAM) for t in (0, 1e3, 1e6)]
+
+    @pytest.mark.parametrize("form", ["rows", "sparse", "statistics", "statistics alone"])
+    @pytest.mark.parametrize("case", ["more columns than rows", "hardly anything known"])
+    def test_the_objective_falls_without_bound_along_them(self, rng, case, form):
+        features, labels = draw(rng, **CASES[case])
+        given = [sparse.csr_array(X) for X in features] if form == "sparse" else features
+        problem = Problem(given, labels)
+        if form.startswith("statistics"):
+            whole = form == "statistics"
+            problem = StatisticsProblem.of(problem) if whole else with_free_grams(problem)
+        zero, far, farther = self.far(problem, features, labels)
+        assert farther < 100 * far < 0 < zero
+
+    def test_a_column_of_one_unknown_row(self, rng):
+        """Unlimited if that row has no positive, and no label; then one known label is enough."""
+        features, labels = draw(rng, n_rows=(60, 50), known=1.0, positive=0.5)
+        features[1] = np.column_stack([features[1], np.arange(50) == 7])
+        assert boundedness.unlimited_scores(Problem(features, labels)) is None
+        labels[1][7] = 0
+        assert boundedness.unlimited_scores(Problem(features, labels)) == (1, 0)
+        labels[1][7] = [-1, -1, 0, -1]
+        assert boundedness.unlimited_scores(Problem(features, labels)) == (1, 2)
+        labels[1][7] = [-1, -1, 0, 1]
+        assert boundedness.unlimited_scores(Problem(features, labels)) is None
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_none_where_the_ridge_that_bounds_the_objective_is_zero(self, seed):
+        rng = np.random.default_rng(seed)
+        problem = Problem(*draw(rng, n_rows=(60, 50), known=0.8, positive=0.5))
+        assert problem.bounding_ridge(LAM) == 0
+        assert boundedness.unlimited_scores(problem) is None

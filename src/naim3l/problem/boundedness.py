@@ -1,11 +1,11 @@
-"""The ridge with which the objective has a lower bound, and scores stay of the size of labels.
+"""The ridge with which the objective has a lower bound, and what is unbounded without one.
 
 ``||XW||_*`` rewards scores of all rows, and ``sum_k ||X_k W||_*`` limits those of rows with an
 observed positive. Scores of the other rows are limited only by the loss of their known labels, and
 by the ridge. docs/research/solver.md has the proofs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -29,10 +29,15 @@ LANCZOS_ACCURACY = 1e-2
 # which the ridge is large enough by far, which are most; the matrices of the others are formed.
 # That is done again where one of these raises the ridge by this factor.
 TESTED_COLUMNS, TEST_STEPS, TEST_AGAIN = 64, 12, 1.1
+# Directions of a view with a smaller share of its largest squared singular value are not examined;
+# of the others, rows with less than the second share of the squared scores have none.
+EXAMINED, NONE = 1e-7, 1e-8
 
 
 def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
-    """Smallest ridge for which the scores that no label determines stay of the size of labels.
+    """Smallest ridge for which scores that no label determines gain nothing beyond size one.
+
+    That is their root mean square over the rows of a label and view, not the score of each row.
 
     In view v let ``X_P`` be the rows with label k known, weighted by their loss, and ``X_0`` the
     n_0 rows with label k unknown and no observed positive. The result is the largest eigenvalue of
@@ -54,6 +59,38 @@ def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
             chunks = np.array_split(labels, min(problem.n_threads, len(labels)))
             ridge = max(thread_map(partial(view.raised, ridge, lam), chunks, len(chunks)))
     return float(ridge)
+
+
+def unlimited_scores(problem: "BaseProblem") -> tuple[int, int] | None:
+    """A view and a label whose scores nothing limits without a ridge, or None if none is found.
+
+    Along some weights of the label, all rows with an observed positive, and all in which the label
+    is known, have score 0, and others have not: loss and low-rank term stay, the high-rank term
+    falls without bound.
+    """
+    views = zip(problem.free_rows(), problem.grams, problem.positive_grams, strict=True)
+    for v, (view, gram, positive) in enumerate(views):
+        if gram is None or not view.n_free.any():
+            continue
+        if (directions := _without_positives(gram, positive)).size:
+            for k, known in enumerate(view.known_along(directions)):
+                if np.linalg.eigvalsh(known)[0] < NONE:
+                    return v, k
+    return None
+
+
+def _without_positives(gram: Matrix, positive: Matrix) -> Matrix:
+    """Directions (d, n) in which rows with an observed positive have no score, and others have.
+
+    The squares of their scores in all rows add up to 1.
+    """
+    if _is_at_least(positive, 2 * _rounding(gram, positive) * np.eye(len(gram)), 0.0):
+        return np.empty((len(gram), 0))
+    squares, vectors = np.linalg.eigh(gram)
+    kept = squares > EXAMINED * squares[-1]
+    whitening = vectors[:, kept] / np.sqrt(squares[kept])
+    shares, vectors = np.linalg.eigh(whitening.T @ positive @ whitening)
+    return np.asarray(whitening @ vectors[:, shares < NONE])
 
 
 @dataclass
@@ -83,6 +120,11 @@ class FreeRows:
         if n_rows >= n_columns - self.fit_intercept or n_rows > GRAM_COLUMNS:
             return X
         return append_ones(Rotation(X[:, :-1]).L) if self.fit_intercept else Rotation(X).L
+
+    def known_along(self, directions: Matrix) -> Iterator[Matrix]:
+        """``X_P'X_P`` of every label along directions (d, n), each (n, n)."""
+        scores = self.X @ directions
+        return (weighted_gram(scores, P_k) for P_k in self.P.T)
 
     def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """The ridge, or the largest eigenvalue of the labels' matrices if that is larger."""
@@ -154,6 +196,10 @@ class FreeRowSums:
     @cached_property
     def labels(self) -> NDArray[np.intp]:
         return distinct(self.known_grams)[0]
+
+    def known_along(self, directions: Matrix) -> Iterator[Matrix]:
+        """As that of rows."""
+        return (directions.T @ gram @ directions for gram in self.known_grams)
 
     def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """As that of rows."""
