@@ -30,8 +30,9 @@ from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Flag, Nested, Number, Plain, Sometimes, Whole
 from naim3l.input.sources import any_chunked
+from naim3l.problem.boundedness import unlimited_scores
 from naim3l.problem.cost_model import move_to, refuse_chunks
-from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
+from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast, start_again
 from naim3l.solvers.objective import Objective
 
 Path_ = str | os.PathLike[str]
@@ -265,9 +266,12 @@ class NAIM3L(CoupledModel):
     ridge : float or "auto", default="auto"
         Adds ``ridge / 2`` times the squared weights, without intercepts of labels that are known in
         the view. Increase it when few labels are known. "auto" is the smallest value for which the
-        high-rank term alone cannot raise the scores of one label in one view beyond the size of
-        labels, apart from intercepts, so that the objective has a lower bound: 0 if enough labels
-        are known, and with solver "paper".
+        objective has a lower bound by a sufficient condition: the high-rank term alone cannot raise
+        the root mean square of the scores of one label in one view beyond the size of labels. It is
+        0 if enough labels are known, and with solver "paper". It does not limit scores of single
+        rows: those of a row that is nearly alone in a column can be many times as large where its
+        labels are unknown; a larger ridge limits them. 0 is refused where nothing else limits
+        the scores of a label.
     variant : <variants>, default="full"
         Terms of the objective. "low-rank" leaves out the high-rank term (the paper's variant II),
         "loss" both, which is the masked least-squares fit (variant I).
@@ -358,7 +362,10 @@ class NAIM3L(CoupledModel):
     n_iter_ : int
         Number of iterations.
     converged_ : bool
-        Whether the solver reached ``tol``.
+        Whether the solver reached ``tol``: then the weights are a critical point of the objective,
+        up to ``tol``, and not always its minimum, as the objective is not convex. Where the
+        high-rank term is more than half of all other terms, "fast" starts from several points and
+        keeps the lowest.
     stationarity_ : float
         Relative stationarity residual of the weights; NaN for solver "paper".
     objective_ : float
@@ -454,6 +461,8 @@ class NAIM3L(CoupledModel):
 
     def _solve(self, problem: Any, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
+        if self.solver != "paper":
+            self._refuse_unlimited(objective)
         self.ridge_ = objective.ridge
         # Numbers of NumPy would be of their precision, and no JSON for a checkpoint.
         mu = None if self.mu is None else float(self.mu)
@@ -465,9 +474,29 @@ class NAIM3L(CoupledModel):
             options["callback"] = lambda record, W: advance(f"objective {record['objective']:.6g}")
             solve: Any = SOLVERS[self.solver]
             result = solve(objective, start, **options)
+            if start is None:
+                options.pop("checkpoint", None)
+                result = start_again(objective, result, **options)
         if self.tol > 0 and not result.converged and not result.interrupted:
             warn_user(self._not_converged(objective, result.history[-1]), ConvergenceWarning)
         return result
+
+    def _refuse_unlimited(self, objective: Objective) -> None:
+        """Raise where it is clear before the fit that the objective falls without bound."""
+        if objective.ridge > 0 or not objective.high_rank:
+            return
+        found, of = unlimited_scores(objective.problem.rows or objective.problem), "a label"
+        if any(objective.problem.add_up(found is not None)):  # at all sites at once
+            if found is not None:
+                view, label = self.views_[found[0]], self.label_names_[found[1]]
+                of = f"label {label!r} in view {view!r}"
+            needed = objective.problem.bounding_ridge(self.lam)
+            raise FloatingPointError(
+                f"The objective falls without bound: with ridge=0, nothing limits the scores of {of} "
+                "in rows in which it is unknown and no label is positive, and these are rewarded "
+                f"for high rank. Use ridge={needed:.2g} or ridge={AUTO!r}, or use "
+                'variant="low-rank".'
+            )
 
     def _not_converged(self, objective: Objective, last: Record) -> str:
         """What a fit has reached that has not converged, and what to do."""
