@@ -71,7 +71,7 @@ lint: $(VENV)/.dev
 
 docs: $(DOCS)/.docs
 	rm -rf docs/api/generated $(SITE)  # or pages that are gone would stay
-	$(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --quiet docs $(SITE)
+	$(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --quiet -d docs/_build/doctrees docs $(SITE)
 	NAIM3L_SITE=$(SITE) $(DOCS)/bin/python -m pytest tests/docs tests/report -m docs
 
 dist: $(VENV)/.dev

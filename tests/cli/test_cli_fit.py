@@ -278,7 +278,7 @@ def test_kernels_of_some_views_are_told_and_used(folder):
     model = load("some.naim3l")
     gamma = model.gamma_["lab"]
     assert f"kernels: clinic linear, lab rbf (gamma {gamma:.3g}), survey linear" in shown.stdout
-    assert model.positive_weight == 2 and model.coef_["clinic"].shape == (7, 3)
+    assert model.positive_weight == 2 and model.coef_["clinic"].shape == (9, 3)
     assert len(model.coef_["lab"]) <= 30
     # The same in settings, unless the command line says otherwise.
     assert run("init", *(view.split("=")[1] for view in VIEWS), "-o", "k.toml").exit_code == 0

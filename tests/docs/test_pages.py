@@ -7,15 +7,10 @@ import warnings
 from pathlib import Path
 from pkgutil import resolve_name
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from fenced_blocks import ROOT, check_output, fenced_blocks, with_output
-from naim3l.datasets import make_unpaired
 
-LABELS = ["flu", "asthma", "gout"]
-COLUMNS = {"clinic": ["age", "bp"], "lab": ["hb", "crp", "na"]}
 # Blocks of these need torch, dask or a GPU, and have tests of their own.
 ELSEWHERE = ("networks.md", "scale.md", "gpu.md")
 GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
@@ -24,40 +19,10 @@ PAGES = [*OTHERS, *(str(p.relative_to(ROOT)) for p in GUIDE)]
 WITH_CODE = [page for page in PAGES if "python" in dict(fenced_blocks(page))]
 
 
-@pytest.fixture
-def namespace(tmp_path, monkeypatch):
-    """The tables that pages speak of: files, two views apart, new rows, and a wide table."""
-    monkeypatch.chdir(tmp_path)
-    data = make_unpaired(80, n_features=(2, 3), n_labels=3, n_latent=2, missing_labels=0.3,
-                         random_state=0)  # fmt: skip
-    X, Y = {}, {}
-    for (name, columns), rows, labels in zip(
-        COLUMNS.items(), data.views.values(), data.labels.values(), strict=True
-    ):
-        X[name] = pd.DataFrame(rows, columns=columns)
-        Y[name] = pd.DataFrame(labels, columns=LABELS)
-        words = np.where(np.isnan(labels), "?", np.where(labels == 1, "yes", "no"))
-        table = X[name].join(pd.DataFrame(words, columns=LABELS))
-        table.insert(0, "id", [f"{name}{i}" for i in range(len(table))])
-        table.to_csv(f"{name}.csv", index=False)
-    rows = np.random.default_rng(0).normal(size=(80, 5))
-    wide = pd.DataFrame(rows, columns=[*COLUMNS["clinic"], *COLUMNS["lab"]])
-    wide.loc[:20, ["age", "bp"]] = np.nan
-    return {
-        "X": X,
-        "Y": Y,
-        "X_new": X["lab"],
-        "X_clinic": X["clinic"],
-        "X_lab": X["lab"],
-        "Y_clinic": Y["clinic"],
-        "Y_lab": Y["lab"],
-        "table": wide,
-        "labels": pd.DataFrame((rows[:, :3] > 0.5).astype(int), columns=LABELS),
-    }
-
-
 @pytest.mark.parametrize("page", WITH_CODE)
-def test_every_block_of_a_page_runs(page, namespace):
+def test_every_block_of_a_page_runs_as_pasted_in_an_empty_folder(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny tables; what they warn of is tested elsewhere
         for code, shown in with_output(page, "python"):

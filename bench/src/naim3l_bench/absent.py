@@ -61,6 +61,16 @@ def choose_lost(n_tables: int, n_labels: int, seed: int) -> NDArray[np.bool_]:
     return lost
 
 
+def connect(tables: Tables, n: int, seed: int) -> tuple[Tables, NDArray[np.bool_]]:
+    """Tables with n + 1 random labels, of which each loses one, and which these are."""
+    n_labels = next(iter(tables.Y.values())).shape[1]
+    rng = np.random.default_rng((seed, n, n_labels))
+    used = rng.choice(n_labels, n + 1, replace=False)
+    Y, Y_test = ({v: of[:, used] for v, of in Y.items()} for Y in (tables.Y, tables.Y_test))
+    lost = np.arange(n + 1) == np.arange(len(Y))[:, None] % (n + 1)
+    return replace(tables, Y=Y, Y_test=Y_test), lost
+
+
 def lose(tables: Tables, lost: NDArray[np.bool_]) -> Tables:
     """The tables without the labels that they lose."""
     Y = {

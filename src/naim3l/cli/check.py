@@ -29,7 +29,12 @@ def check(
     Example: naim3l check model.naim3l --config study.toml -n 50
     """
     with report_errors():
-        from naim3l.cli.predictions import check_answers, find_suspects
+        from naim3l.cli.predictions import (
+            SOURCE,
+            check_answers,
+            find_suspects,
+            words_of_source,
+        )
         from naim3l.cli.settings import make_settings, with_views
         from naim3l.cli.tables import read_known
 
@@ -44,6 +49,16 @@ def check(
         return
     say(f"{len(found)} of {n_known} known labels have a probability below {below:g}.")
     header = ["view", "row", "label", "value", "its probability"]
-    rows = [[*map(str, list(of.values())[:4]), f"{of['probability']:.4f}"] for of in found]
+    words = words_of_source(fitted, X, SOURCE) or ("1", "0")
+    rows = [
+        [
+            str(of["view"]),
+            str(of["row"]),
+            of["label"],
+            words[1 - of["value"]],
+            f"{of['probability']:.4f}",
+        ]
+        for of in found
+    ]
     if rows:
         print_table("The most surprising labels", header, rows[:number], n_left=4)
