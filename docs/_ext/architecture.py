@@ -12,6 +12,7 @@ PURPOSES = {
     "report": "numbers about a model, then the page",
     "explain": "what a model has learned",
     "federated": "sites that share nothing but sums over labels",
+    "statistics": "sums over rows that add up: of months and sites",
     "deep": "the same model with networks",
     "estimators": "NAIM3L, NAIM3LCV, and the methods beside them",
     "datasets": "yeast, generated data, the paper's protocol of missing data",

@@ -38,6 +38,7 @@ __all__ += ["evaluate", "fuse", "inspect_file", "join_views", "load"]
 # Also public; other modules may change without notice.
 _PUBLIC_MODULES = (
     *("datasets", "deep", "estimators", "explain", "extend", "federated", "metrics", "report"),
+    "statistics",
 )
 # Imported on first access: scikit-learn takes seconds, and before that the command line must be
 # able to print help and to be stopped.

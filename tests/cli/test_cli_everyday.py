@@ -33,6 +33,8 @@ class TestHelp:
             "report",
             "inspect",
             "demo",
+            "plan",
+            "collect",
         ]
         assert list(COMMANDS) == order
         shown = run("--help").stdout

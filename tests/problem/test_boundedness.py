@@ -76,14 +76,19 @@ CASES = {
 
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("form", ["dense", "sparse", "statistics", "statistics alone", "products"])
+@pytest.mark.parametrize(
+    "form",
+    ["dense", "tested", "sparse", "sparse tested", "statistics", "statistics alone", "products"],
+)
 def test_it_is_the_largest_eigenvalue_of_its_definition(
     rng, monkeypatch, case, form, fit_intercept
 ):
     monkeypatch.setattr(boundedness, "_covered_views", lambda problem: [False, False])
     features, labels = draw(rng, **case)
     expected = naive(features, labels, LAM, fit_intercept)
-    given = [sparse.csr_array(X) for X in features] if form == "sparse" else features
+    given = [sparse.csr_array(X) for X in features] if "sparse" in form else features
+    if "tested" in form:
+        monkeypatch.setattr(boundedness, "TESTED_COLUMNS", 1)
     problem = Problem(given, labels, fit_intercept=fit_intercept)
     if form.startswith("statistics"):
         problem = (
@@ -263,3 +268,77 @@ def test_labels_known_in_the_same_rows_are_examined_once(rng, monkeypatch):
         naive(features, labels, LAM)
     )
     assert len(examined) == 2
+
+
+def test_of_many_columns_few_matrices_are_formed_and_the_ridge_is_the_same(rng, monkeypatch):
+    """Where one label is known in few rows, it alone determines the ridge."""
+    features, labels = draw(rng, n_rows=(900,), n_features=(80,), n_labels=12, known=0.6)
+    labels[0][40:, 3] = 0
+    formed, gram = [], boundedness.weighted_gram
+    monkeypatch.setattr(boundedness, "weighted_gram", lambda *of: formed.append(1) or gram(*of))
+    expected = naive(features, labels, LAM)
+    assert expected > 0
+    assert Problem(features, labels).bounding_ridge(LAM) == pytest.approx(expected, rel=1e-8)
+    assert len(formed) <= 4  # two of a label
+
+
+def test_smallest_eigenvalues_of_several_matrices_at_once(rng):
+    """Exact after as many steps as there are columns, and within the residual before."""
+    matrices = rng.normal(size=(5, 9, 9))
+    matrices += matrices.swapaxes(1, 2)
+    exact = np.linalg.eigvalsh(matrices)
+    start = rng.normal(size=(9, 5))
+    for n_steps in (4, 9, 12):
+        found, error = boundedness._smallest_eigenvalues(
+            lambda W: np.einsum("kij,jk->ik", matrices, W), start, n_steps
+        )
+        nearest = abs(exact - found[:, None]).min(axis=1)
+        assert (found >= exact[:, 0] - 1e-9).all() and (nearest <= error + 1e-9).all()
+        if n_steps == 9:
+            np.testing.assert_allclose(found, exact[:, 0])
+
+
+class TestUnlimitedScores:
+    def far(self, problem, features, labels):
+        """The objective without a ridge far along the weights of one label that are found."""
+        v, k = boundedness.unlimited_scores(problem)
+        X, Y = oracle.block_rows(features), np.concatenate(labels)
+        first = sum(F.shape[1] + 1 for F in features[:v])
+        at = slice(first, first + features[v].shape[1] + 1)
+        rest = X[((Y > 0).any(axis=1) | (Y[:, k] != 0)) & X[:, at].any(axis=1), at]
+        W = np.zeros((X.shape[1], Y.shape[1]))
+        null = np.linalg.svd(rest)[2][np.linalg.matrix_rank(rest) :]
+        others = X[:, at] @ null.T
+        W[at, k] = null.T @ np.linalg.svd(others)[2][0]
+        return [oracle.objective(features, labels, t * W, lam=LAM) for t in (0, 1e3, 1e6)]
+
+    @pytest.mark.parametrize("form", ["rows", "sparse", "statistics", "statistics alone"])
+    @pytest.mark.parametrize("case", ["more columns than rows", "hardly anything known"])
+    def test_the_objective_falls_without_bound_along_them(self, rng, case, form):
+        features, labels = draw(rng, **CASES[case])
+        given = [sparse.csr_array(X) for X in features] if form == "sparse" else features
+        problem = Problem(given, labels)
+        if form.startswith("statistics"):
+            whole = form == "statistics"
+            problem = StatisticsProblem.of(problem) if whole else with_free_grams(problem)
+        zero, far, farther = self.far(problem, features, labels)
+        assert farther < 100 * far < 0 < zero
+
+    def test_a_column_of_one_unknown_row(self, rng):
+        """Unlimited if that row has no positive, and no label; then one known label is enough."""
+        features, labels = draw(rng, n_rows=(60, 50), known=1.0, positive=0.5)
+        features[1] = np.column_stack([features[1], np.arange(50) == 7])
+        assert boundedness.unlimited_scores(Problem(features, labels)) is None
+        labels[1][7] = 0
+        assert boundedness.unlimited_scores(Problem(features, labels)) == (1, 0)
+        labels[1][7] = [-1, -1, 0, -1]
+        assert boundedness.unlimited_scores(Problem(features, labels)) == (1, 2)
+        labels[1][7] = [-1, -1, 0, 1]
+        assert boundedness.unlimited_scores(Problem(features, labels)) is None
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_none_where_the_ridge_that_bounds_the_objective_is_zero(self, seed):
+        rng = np.random.default_rng(seed)
+        problem = Problem(*draw(rng, n_rows=(60, 50), known=0.8, positive=0.5))
+        assert problem.bounding_ridge(LAM) == 0
+        assert boundedness.unlimited_scores(problem) is None

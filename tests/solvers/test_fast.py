@@ -8,7 +8,7 @@ import pytest
 import oracle
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
-from naim3l.solvers import solve_fast, solve_paper
+from naim3l.solvers import fast, solve_fast, solve_paper, start_again
 from naim3l.solvers.fast import STATE
 from naim3l.solvers.objective import Objective
 
@@ -136,6 +136,48 @@ def test_an_objective_without_bound_is_an_error_that_says_what_to_do():
     assert not result.converged and result.history[-1]["objective"] < 0
     for form in ("rows", "statistics"):
         assert solve_fast(Objective(problem, 0.3, ridge=1.0), form=form).converged
+
+
+class TestSecondStart:
+    def coupled(self, lam):
+        """More columns than rows: at a large lam, where a fit ends depends on its start."""
+        rng = np.random.default_rng(55)
+        X = [rng.normal(size=(n, d)) for n, d in ((45, 16), (50, 54), (17, 16))]
+        Y = [rng.choice([-1, 0, 1], p=[0.4, 0.3, 0.3], size=(len(X_v), 7)) for X_v in X]
+        return Objective(Problem(X, Y), lam, ridge=0.6)
+
+    def test_with_weak_coupling_there_is_none(self, monkeypatch):
+        objective = self.coupled(0.05)
+        result = solve_fast(objective)
+        monkeypatch.setattr(fast, "solve_fast", None)
+        assert start_again(objective, result) is result
+
+    def test_with_strong_coupling_the_lowest_objective_is_kept(self, monkeypatch):
+        objective, found = self.coupled(2.0), []
+
+        def kept(*given, **options):
+            found.append(solve_fast(*given, **options))
+            return found[-1]
+
+        monkeypatch.setattr(fast, "solve_fast", kept)
+        first = solve_fast(objective, max_iter=40)
+        best = start_again(objective, first, max_iter=40)
+        values = [objective.value(result.W) for result in (first, *found)]
+        assert len(values) > 1 and len(set(values)) == len(values)
+        assert objective.value(best.W) == min(values)
+        assert best.history[-1]["objective"] == pytest.approx(min(values))
+
+    def test_an_interrupt_leaves_the_best_weights_so_far(self, monkeypatch):
+        objective, seen = self.coupled(2.0), []
+        first = solve_fast(objective, max_iter=40)
+
+        def stop(record, W):
+            seen.append(record)
+            raise KeyboardInterrupt
+
+        best = start_again(objective, first, max_iter=40, callback=stop)
+        assert len(seen) == 1 and best.interrupted
+        assert objective.value(best.W) <= objective.value(first.W)
 
 
 def test_warm_start_along_a_path_reaches_the_solutions_of_cold_starts(planted_problem):

@@ -22,7 +22,17 @@ from naim3l import (
 from naim3l.estimators import FusedRidge
 from naim3l.extend import AlignedModel, compare_on_held_out
 from naim3l_bench.clock import timed
-from naim3l_bench.methods import DM2L, GLOCAL, IMSF, IMVWL, LRMMC, LVSL, MVLIV, MultiGraph
+from naim3l_bench.methods import (
+    DM2L,
+    GLOCAL,
+    IMSF,
+    IMVWL,
+    LRMMC,
+    LVSL,
+    MVLIV,
+    CPMNets,
+    MultiGraph,
+)
 from naim3l_bench.trials import (
     Method,
     Outcome,
@@ -80,6 +90,7 @@ RIVALS: dict[str, Rival] = {
     "IMVWL": Rival(IMVWL, aligned=True, published="iMVWL", slow=True),
     "LRMMC": Rival(LRMMC, aligned=True, published="lrMMC", slow=True),
     "MVLIV": Rival(MVLIV, aligned=True, published="MVL-IV", slow=True),
+    "CPMNets": Rival(CPMNets, aligned=True, slow=True),
     "MultiGraph": Rival(MultiGraph, aligned=True, published="LabelMe"),
     "IMSF": Rival(IMSF, aligned=True, published="iMSF", slow=True),
     "LVSL": Rival(LVSL, aligned=True, slow=True, features=Kernel("rbf", recipe=None)),

@@ -28,6 +28,7 @@ def _rivals() -> dict[str, dict[str, tuple[Any, ...]]]:
         "IMVWL": {"label_weight": (0.01, 0.05, 0.2, 1.0), "rank": (20, 50)},
         "LRMMC": {"lam": (0.01, 0.03, 0.1, 0.3), "shrinkage": (0.03, 0.1)},
         "MVLIV": {"ridge": (0.5, 2.0), "label_scale": (0.3, 1.0), "rank": (20, 50)},
+        "CPMNets": {"lam": (0.1, 1.0, 3.0, 10.0), "ridge": (0.03, 0.5)},
         "FusedRidge": {"ridge": STRENGTHS},
         "DM2L": {"lam": (0.03, 0.3, 1.0, 3.0), "ridge": (1.0, 10.0)},
         "GLOCAL": {"lam": (0.1, 1.0), "ridge": (0.05, 0.25), "rank": (20, 50)},

@@ -21,6 +21,7 @@ QUICK = {
     "GLOCAL": {"max_iter": 5, "tol": 0},
     "IMVWL": {"max_iter": 100, "tol": 0, "rank": 5},
     "LRMMC": {"max_iter": 20, "tol": 0},
+    "CPMNets": {"max_iter": 5, "tol": 0},
     "MVLIV": {"max_iter": 5, "tol": 0},
 }
 every = pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)

@@ -5,6 +5,7 @@ from io import TextIOWrapper
 
 from naim3l.cli import (
     check,
+    collect,
     demo,
     evaluate,
     explain,
@@ -26,6 +27,7 @@ by_file, in_rounds = (
     (federate.share, federate.combine, federate.finish),
     (rounds.key, rounds.serve, rounds.join),
 )
+add_commands(collect.plan, collect.collect)
 add_group(federate.GROUP, *by_file, *in_rounds, name="federate")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -36,6 +36,12 @@ Boosting: Any = option(
     bool | None,
     "--boosting/--no-boosting",
 )
+Sums: Any = option(
+    "Fit to files that 'naim3l collect' wrote, or a quoted pattern of them, instead of tables; "
+    "repeat for several.",
+    list[str] | None,
+    "--statistics",
+)
 FEWEST = 3  # yes, and no, that one label needs at least
 Resume: Any = option("Resume an interrupted fit.", bool, "--resume")
 
@@ -62,6 +68,7 @@ def fit(
     resume: Resume = False,
     report: options.Page = None,
     boosting: Boosting = None,
+    statistics: Sums = None,
     memory: options.Memory = None,
     dask: options.Dask = None,
     every: options.All = False,
@@ -86,26 +93,33 @@ def fit(
 
     Example: naim3l fit 'visits=visits/*.parquet' lab=lab/ --labels 'dx_*' --memory 4GB
     -o model.naim3l
+
+    Example: naim3l fit --statistics '*.stats' -o model.naim3l
     """
     with report_errors():
-        from naim3l.cli.settings import by_view, make_settings
+        from naim3l.cli.settings import make_settings
         from naim3l.files.atomic_write import check_outputs
 
-        chosen = {
-            "lam": lam,
-            "ridge": ridge,
-            "decide": decide,
-            "kernel": by_view("--kernel", kernel or []) or None,
-            "n_landmarks": landmarks,
-            "n_components": components,
-            "positive_weight": positive_weight,
-            "random_state": seed,
-        }
-        with suppress(ValueError, TypeError):  # a rule, or none
-            chosen["decide"] = float(decide)
-        given = {name: value for name, value in chosen.items() if value is not None}
+        roles = views, config, labels, labels_file, ids
+        features = {"kernel": kernel, "landmarks": landmarks, "components": components}
+        given = chosen_parameters(
+            lam=lam,
+            ridge=ridge,
+            decide=decide,
+            positive_weight=positive_weight,
+            seed=seed,
+            **features,
+        )
+        if statistics is not None:
+            from naim3l.cli.collect import fit_statistics
+
+            others = [*roles, yes, no, unknown, titles, report, memory, dask, resume, boosting]
+            others += features.values()
+            model, facts = fit_statistics(statistics, out, given, others, verbose=int(not as_json))
+            _report(model, {"model": out}, facts, every=every, as_json=as_json)
+            return
         words = {"yes": yes, "no": no, "unknown": unknown}
-        settings = make_settings(views, config, labels, labels_file, ids, given, words, titles)
+        settings = make_settings(*roles, given, words, titles)
         if (target := out or settings.output) is None:
             raise ValueError("name the model file with --out, or with output in the settings.")
         checkpoint = Path(f"{target}.checkpoint")
@@ -119,29 +133,63 @@ def fit(
         files, limits = (Path(target), checkpoint, report), (memory, dask)
         asked = "auto" if boosting is None else boosting
         model, facts = _fit(settings, files, limits, boosting=asked, verbose=int(not as_json))
-    summary = _summarise(model, facts) | {"model": target, "report": report}
+    written = {"model": target, "report": report}
+    _report(model, written, facts, every=every, as_json=as_json)
+
+
+def chosen_parameters(*, kernel: Any, decide: Any, **others: Any) -> dict[str, Any]:
+    """Parameters of models that are given as options, by their names in the settings."""
+    from naim3l.cli.settings import by_view
+
+    names = {"landmarks": "n_landmarks", "components": "n_components", "seed": "random_state"}
+    chosen = {names.get(name, name): value for name, value in others.items()}
+    chosen |= {"kernel": by_view("--kernel", kernel or []) or None, "decide": decide}
+    with suppress(ValueError, TypeError):  # a rule, or none
+        chosen["decide"] = float(decide)
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _report(model: Any, written: dict[str, Any], facts: Any, *, every: bool, as_json: bool) -> None:
+    """Print what a fit has found, and the files that it has written."""
+    summary = _summarise(model, facts) | written
     if as_json:
         print_json(summary)
         return
     _print_summary(summary, model, every=every)
-    say(f"Wrote {target}{'' if report is None else f' and {report}'}.")
+    say(f"Wrote {' and '.join(str(path) for path in written.values() if path is not None)}.")
 
 
-def _fit(
-    settings: Any, files: Any, limits: Any, *, boosting: bool | str, verbose: int
-) -> tuple[Any, dict[str, dict[str, Any]]]:
-    """The model of the tables of settings, saved, with its page, and facts about views."""
-    from naim3l._warnings import warn_user
-    from naim3l.cli.chunks import batch_rows, sample_rows, workers
+class Study(NamedTuple):
+    """The unfitted model of settings, and its tables."""
+
+    model: Any
+    views: dict[str, Any]
+    heads: dict[str, Any]  # features and labels of all rows, or of the first if in chunks
+    X: dict[str, Any]
+    Y: dict[str, Any]
+    notes: list[str]  # on the choice of labels
+    chunked: bool
+    batch_bytes: int | None
+
+    def roles(self, fitted: Any) -> dict[str, Any]:
+        """Roles of columns by view, of which a model has judged those that are no labels."""
+        from naim3l.cli.tables import id_of_fit
+
+        return {
+            name: view.roles(id_of_fit(fitted, view, self.heads[name][0].data))
+            for name, view in self.views.items()
+        }
+
+
+@contextmanager
+def open_study(settings: Any, limits: Any, *, verbose: int) -> Iterator[Study]:
+    """The tables of settings, in memory or in chunks, and their model."""
+    from naim3l.cli.chunks import batch_rows, workers
     from naim3l.cli.settings import make_model
-    from naim3l.cli.tables import HEAD, id_of_fit, is_chunked, open_training
-    from naim3l.cli.titles import set_titles
-    from naim3l.decisions.rules import Decisions
+    from naim3l.cli.tables import HEAD, is_chunked, open_training
 
-    target, checkpoint, page = files
     views, chunked = open_training(settings), is_chunked(settings, *limits)
     model = make_model(settings.model, {n: v.recipe for n, v in views.items()}, verbose=verbose)
-    kept = None if settings.model.get("solver") == "paper" else checkpoint  # has no state
     with workers(*limits) if chunked else nullcontext() as batch_bytes:
         n_rows = HEAD if chunked else None
         notes: list[str] = []
@@ -152,27 +200,41 @@ def _fit(
         X, Y = ({name: pair[i] for name, pair in given.items()} for i in (0, 1))
         if not chunked:
             _check_enough(list(Y.values()))
-            if _never_repeat(of.data for of in X.values()):
-                model.set_params(decide=replace(Decisions.of(model.decide), disjoint=True))
+        yield Study(model, views, heads, X, Y, notes, chunked, batch_bytes)
+
+
+def _fit(
+    settings: Any, files: Any, limits: Any, *, boosting: bool | str, verbose: int
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """The model of the tables of settings, saved, with its page, and facts about views."""
+    from naim3l._warnings import warn_user
+    from naim3l.cli.chunks import sample_rows
+    from naim3l.cli.titles import set_titles
+    from naim3l.decisions.rules import Decisions
+
+    target, checkpoint, page = files
+    kept = None if settings.model.get("solver") == "paper" else checkpoint  # has no state
+    with open_study(settings, limits, verbose=verbose) as study:
+        model, views, X, Y = study.model, study.views, study.X, study.Y
+        if not study.chunked and _never_repeat(of.data for of in X.values()):
+            model.set_params(decide=replace(Decisions.of(model.decide), disjoint=True))
         with _kept(checkpoint):
             model.compare(X, Y, boosting=boosting, checkpoint=kept)
             set_titles(model, settings)
-            for note in notes:  # after the warnings of the fit, which matter more
+            for note in study.notes:  # after the warnings of the fit, which matter more
                 warn_user(note)
-            for name, view in views.items():
-                model.roles_[name] = view.roles(id_of_fit(model, view, heads[name][0].data))
+            model.roles_ = study.roles(model)
             model.set_params(verbose=0).set_output(transform="pandas").save(target)
-        if page is not None and chunked:
-            write_page(
-                model, *sample_rows(model, views, batch_bytes, shown=bool(verbose))[:2], page
-            )
+        if page is not None and study.chunked:
+            sample = sample_rows(model, views, study.batch_bytes, shown=bool(verbose))
+            write_page(model, *sample[:2], page)
         elif page is not None:
             Y = {name: of.reindex(columns=model.label_names_) for name, of in Y.items()}
             write_page(model, X, Y, page)
-    if chunked:  # the number of rows is known if the columns were scaled
+    if study.chunked:  # the number of rows is known if the columns were scaled
         recipes = {name: model.features_[name].recipe for name in views}
         return model, {n: {"rows": getattr(of, "n_rows", None)} for n, of in recipes.items()}
-    known = {name: 100 * float(of.notna().to_numpy().mean()) for name, (_, of) in heads.items()}
+    known = {name: 100 * float(of.notna().to_numpy().mean()) for name, of in Y.items()}
     return model, {n: {"rows": len(of), "known": round(known[n], 1)} for n, of in X.items()}
 
 
@@ -213,7 +275,7 @@ def _summarise(model: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What is printed about a fit, given facts about its views."""
     maps, used = model.kernel_maps_, model.names_.used
     for name, of_view in facts.items():
-        of_view |= {"columns": len(used[name]), "id": model.roles_[name]["id"]}
+        of_view |= {"columns": len(used[name]), "id": model.roles_.get(name, {}).get("id")}
     return {
         "labels": model.label_names_,
         "views": facts,
@@ -222,7 +284,7 @@ def _summarise(model: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "kernel": {name: maps[name].name if name in maps else "linear" for name in facts},
         "gamma": model.gamma_,
         "metric": getattr(model, "metric_", None),
-        "held_out": by_name(model.held_out_),
+        "held_out": by_name(model.held_out_) if hasattr(model, "held_out_") else None,
         "iterations": model.n_iter_,
         "converged": model.converged_,
         "absent": [vars(each) for each in model.absent_labels_],
@@ -239,8 +301,9 @@ def _never_repeat(tables: Iterable[Any]) -> bool:
 
 
 def _print_summary(summary: dict[str, Any], model: Any, *, every: bool) -> None:
-    where = "On rows that were held out of the fit"
-    print_measured(model.held_out_, where, model, every=every)
+    if summary["held_out"] is not None:
+        where = "On rows that were held out of the fit"
+        print_measured(model.held_out_, where, model, every=every)
     print_absent(model)
     header = {"rows": "rows", "columns": "columns", "known": "labels known (%)", "id": "ids"}
     rows = [

@@ -14,25 +14,32 @@ from naim3l.cli.options import print_json
 DASH = "–"
 
 
-File: Any = Annotated[Path, typer.Argument(help="Model file, or share of a site.")]
+File: Any = Annotated[Path, typer.Argument(help="Model file, share of a site, plan or statistics.")]
 
 
 def inspect(model: File, every: options.All = False, as_json: options.AsJson = False) -> None:
     """Show what a model file contains, without loading the model.
 
     --json prints the whole description: everything that was learned, except for arrays. Of a
-    share, which 'naim3l federate' writes, every number is shown; pairs of labels with --all.
+    share, which 'naim3l federate' writes, every number is shown; pairs of labels with --all. Of
+    plans and statistics, which 'naim3l plan' and 'naim3l collect' write, it shows what they have.
 
     Example: naim3l inspect model.naim3l
     """
     with report_errors():
+        from naim3l.cli.collect import print_statistics
         from naim3l.cli.federate import print_share
+        from naim3l.estimators.collected import STATISTICS_FORMAT
+        from naim3l.estimators.plans import PLAN_FORMAT
         from naim3l.estimators.saved import inspect_file
         from naim3l.federated.shares import FORMAT
         from naim3l.files.archive import format_of
         from naim3l.files.tables import check_file
 
         check_file(model)
+        if format_of(model) in (PLAN_FORMAT[0], STATISTICS_FORMAT[0]):
+            print_statistics(model, as_json=as_json)
+            return
         if format_of(model) == FORMAT:
             print_share(model, every=every, as_json=as_json)
             return

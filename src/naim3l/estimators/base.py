@@ -767,8 +767,8 @@ class ViewPredictor(BaseEstimator):
         names = columns or list(self.label_names_)
         backend: Any = container
         frame: Any = nw.from_numpy(values, names, backend=backend).to_native()
-        like = like.data if isinstance(like, Batch) else like
-        if container == "pandas" and hasattr(like, "iloc"):
+        is_indexed = isinstance(like, Batch) or hasattr(like, "iloc")
+        if container == "pandas" and is_indexed and like.index is not None:
             frame.index = like.index
         return frame
 

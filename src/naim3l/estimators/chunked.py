@@ -122,7 +122,7 @@ class _Prediction:
         found = found if self.key is None else found[self.key]
         if not hasattr(self.empty, "iloc") or not isinstance(found, np.ndarray):
             return found
-        values, index = found.reshape(len(found), -1), getattr(features.data, "index", None)
+        values, index = found.reshape(len(found), -1), features.index
         return load_extra("pandas").DataFrame(values, index, list(self.empty.columns))
 
 

@@ -23,14 +23,16 @@ from naim3l.decisions.held_out import Folds
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.base import ADVICE
+from naim3l.estimators.collected import LearnsFromStatistics
 from naim3l.estimators.comparison import HELD_OUT, Comparison, Uncoupled, compare_models
 from naim3l.estimators.linear import FACTOR, LinearViewModel, PerViewRidge
 from naim3l.features.encoding import NAMES
 from naim3l.files.checkpoint import Checkpoint, check_seed, kept_in
 from naim3l.files.stored import Flag, Nested, Number, Plain, Sometimes, Whole
 from naim3l.input.sources import any_chunked
+from naim3l.problem.boundedness import unlimited_scores
 from naim3l.problem.cost_model import move_to, refuse_chunks
-from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast
+from naim3l.solvers import SOLVERS, Record, SolverResult, solve_fast, start_again
 from naim3l.solvers.objective import Objective
 
 Path_ = str | os.PathLike[str]
@@ -44,7 +46,7 @@ LARGEST_WEIGHT, LARGEST_SCORE = 1e100, 1e40
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoupledModel(LinearViewModel):
+class CoupledModel(LearnsFromStatistics, LinearViewModel):
     """Base of the methods that couple views, and can tell what the coupling adds."""
 
     _parameter_constraints = LinearViewModel._parameter_constraints | {
@@ -143,7 +145,7 @@ class CoupledModel(LinearViewModel):
         Parameters
         ----------
         X, y, checkpoint
-            As for `fit`.
+            As for `fit`; or `Statistics` and None, as for `fit_statistics`.
         by : {"rows", "entries"}, default="rows"
             What is held out. Whole rows measure predictions of new rows. Single entries measure how
             well unknown labels of known rows are filled in: the other labels of the row then train
@@ -185,10 +187,10 @@ class CoupledModel(LinearViewModel):
     def _checkpoint_settings(self) -> dict[str, Any]:
         """Values of JSON that must be the same in a fit that resumes."""
 
-    def _read(self, X: Any, y: Any, path: Any, n_folds: int, **chunks: Any) -> tuple[Any, Any]:
+    def _read(self, X: Any, y: Any, path: Any, learn: bool, decisions: Any) -> tuple[Any, Any]:
         """The problem of all views, and the checkpoint of the fit; None without one."""
-        chunks |= {"n_folds": n_folds, "open_checkpoint": partial(self._open_chunked, path)}
-        problem = self._read_training(X, y, **chunks)
+        chunks = self._passes(learn) | {"open_checkpoint": partial(self._open_chunked, path)}
+        problem = self._read_training(X, y, decisions, **chunks)
         # Weights of solver "paper" start at random, not in the span of a view's rows.
         if getattr(self, "solver", None) != "paper":
             problem = problem.rotated()
@@ -264,9 +266,12 @@ class NAIM3L(CoupledModel):
     ridge : float or "auto", default="auto"
         Adds ``ridge / 2`` times the squared weights, without intercepts of labels that are known in
         the view. Increase it when few labels are known. "auto" is the smallest value for which the
-        high-rank term alone cannot raise the scores of one label in one view beyond the size of
-        labels, apart from intercepts, so that the objective has a lower bound: 0 if enough labels
-        are known, and with solver "paper".
+        objective has a lower bound by a sufficient condition: the high-rank term alone cannot raise
+        the root mean square of the scores of one label in one view beyond the size of labels. It is
+        0 if enough labels are known, and with solver "paper". It does not limit scores of single
+        rows: those of a row that is nearly alone in a column can be many times as large where its
+        labels are unknown; a larger ridge limits them. 0 is refused where nothing else limits
+        the scores of a label.
     variant : <variants>, default="full"
         Terms of the objective. "low-rank" leaves out the high-rank term (the paper's variant II),
         "loss" both, which is the masked least-squares fit (variant I).
@@ -357,7 +362,10 @@ class NAIM3L(CoupledModel):
     n_iter_ : int
         Number of iterations.
     converged_ : bool
-        Whether the solver reached ``tol``.
+        Whether the solver reached ``tol``: then the weights are a critical point of the objective,
+        up to ``tol``, and not always its minimum, as the objective is not convex. Where the
+        high-rank term is more than half of all other terms, "fast" starts from several points and
+        keeps the lowest.
     stationarity_ : float
         Relative stationarity residual of the weights; NaN for solver "paper".
     objective_ : float
@@ -413,9 +421,7 @@ class NAIM3L(CoupledModel):
     def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: Any = None) -> None:
         decisions = self._check_parameters()
         learn = compare is not None or decisions._learn
-        free = self.ridge == AUTO and self.variant == "full"
-        n_folds = N_FOLDS if learn else 0
-        problem, kept = self._read(X, y, checkpoint, n_folds, free=free, decisions=decisions)
+        problem, kept = self._read(X, y, checkpoint, learn, decisions)
         result = self._solve(problem.whole, kept)
         self._keep_result(problem, result)
         if learn:
@@ -424,6 +430,10 @@ class NAIM3L(CoupledModel):
             if compare is not None:
                 self._compare(compare, problem, found, result.W)
         self._checkpoint = kept
+
+    def _passes(self, learn: bool) -> dict[str, Any]:
+        free = self.ridge == AUTO and self.variant == "full"
+        return {"n_folds": N_FOLDS if learn else 0, "free": free}
 
     def _check_parameters(self) -> Decisions:
         if self.solver == "paper" and self.positive_weight != 1:
@@ -451,6 +461,8 @@ class NAIM3L(CoupledModel):
 
     def _solve(self, problem: Any, checkpoint: Checkpoint | None = None) -> SolverResult:
         objective = self._objective(problem)
+        if self.solver != "paper":
+            self._refuse_unlimited(objective)
         self.ridge_ = objective.ridge
         # Numbers of NumPy would be of their precision, and no JSON for a checkpoint.
         mu = None if self.mu is None else float(self.mu)
@@ -462,9 +474,29 @@ class NAIM3L(CoupledModel):
             options["callback"] = lambda record, W: advance(f"objective {record['objective']:.6g}")
             solve: Any = SOLVERS[self.solver]
             result = solve(objective, start, **options)
+            if start is None:
+                options.pop("checkpoint", None)
+                result = start_again(objective, result, **options)
         if self.tol > 0 and not result.converged and not result.interrupted:
             warn_user(self._not_converged(objective, result.history[-1]), ConvergenceWarning)
         return result
+
+    def _refuse_unlimited(self, objective: Objective) -> None:
+        """Raise where it is clear before the fit that the objective falls without bound."""
+        if objective.ridge > 0 or not objective.high_rank:
+            return
+        found, of = unlimited_scores(objective.problem.rows or objective.problem), "a label"
+        if any(objective.problem.add_up(found is not None)):  # at all sites at once
+            if found is not None:
+                view, label = self.views_[found[0]], self.label_names_[found[1]]
+                of = f"label {label!r} in view {view!r}"
+            needed = objective.problem.bounding_ridge(self.lam)
+            raise FloatingPointError(
+                f"The objective falls without bound: with ridge=0, nothing limits the scores of {of} "
+                "in rows in which it is unknown and no label is positive, and these are rewarded "
+                f"for high rank. Use ridge={needed:.2g} or ridge={AUTO!r}, or use "
+                'variant="low-rank".'
+            )
 
     def _not_converged(self, objective: Objective, last: Record) -> str:
         """What a fit has reached that has not converged, and what to do."""

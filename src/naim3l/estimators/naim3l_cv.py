@@ -417,7 +417,8 @@ class NAIM3LCV(CoupledModel):
     n_jobs: int | None = None
 
     def _fit(self, X: Any, y: Any, checkpoint: Any = None, *, compare: Any = None) -> None:
-        problem, kept = self._read(X, y, checkpoint, self.cv, refine=self._refine)
+        decisions = self._check_parameters()
+        problem, kept = self._read(X, y, checkpoint, True, decisions)
         entries = compare is not None and compare.entries
         folds = self._hold_out(problem, self.cv, entries=entries)
         self._choose_metric(folds)
@@ -428,7 +429,7 @@ class NAIM3LCV(CoupledModel):
         search = self._search(folds, kept, entries=entries)
         result = self._solve_best(problem.whole, kept)
         self._keep_result(problem, result)
-        if compare is not None or Decisions.of(self.decide)._learn:
+        if compare is not None or decisions._learn:
             chosen = search.pairs.index((self.lam_, self.ridge_))
             of_chosen = self._fits(search, [chosen] * len(folds), kept)
             shared = self._learn_decisions(folds, of_chosen, result.W)
@@ -436,6 +437,9 @@ class NAIM3LCV(CoupledModel):
             fits = self._fits(search, self._chosen_without(search), kept)
             self._compare(compare, problem, (folds, fits, shared), result.W)
         self._checkpoint = kept
+
+    def _passes(self, learn: bool) -> dict[str, Any]:
+        return {"n_folds": self.cv, "refine": self._refine}
 
     def _check_parameters(self) -> Decisions:
         decisions = super()._check_parameters()

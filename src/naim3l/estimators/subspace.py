@@ -20,6 +20,7 @@ from naim3l.decisions.calibration import HeldOutScores, fit_calibrations
 from naim3l.decisions.held_out import AUTO, METRICS, Folds
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.decisions.rules import RULES
+from naim3l.estimators.collected import LearnsFromStatistics, Statistics
 from naim3l.estimators.linear import FACTOR, LinearViewModel
 from naim3l.estimators.ridge_fits import MOST_SHRINKAGE, Pair, RidgeFits, all_pairs, fit_pairs
 from naim3l.features.encoding import NAMES
@@ -60,7 +61,7 @@ def soften(problem: Problem, probabilities: Matrix, weight: float, rows: Any = T
 
 @documented(features=NAMES, rules=RULES)
 @dataclass(eq=False, repr=False)
-class LabelSubspaceRidge(LinearViewModel):
+class LabelSubspaceRidge(LearnsFromStatistics, LinearViewModel):
     """Ridge regression per view, shrunk in a space of labels that all views share.
 
     What ridge regression explains of the labels, in all views together, has strong and weak
@@ -134,14 +135,15 @@ feature_names_in_
 
     def _fit(self, X: Any, y: Any) -> None:
         decisions = self._check_parameters()
-        if self.soft_labels and any_chunked(X):
+        if self.soft_labels and (isinstance(X, Statistics) or any_chunked(X)):
             raise TypeError("soft_labels needs tables in memory; of chunks, it must be 0.")
-        chunks: dict[str, Any] = {"n_folds": N_FOLDS, "open_checkpoint": lambda facts: None}
+        chunks = self._passes(decisions._learn) | {"open_checkpoint": lambda facts: None}
         problem = self._read_training(X, y, decisions, **chunks).rotated()
         rates, fits, elsewhere = self.base_rates_, list[Matrix](), self._site.products
         pairs = all_pairs(self.ridge, self.shrinkage)
-        pair, folds = pairs[0], self._hold_out(problem, N_FOLDS)
-        if len(pairs) > 1 or decisions._learn or self.soft_labels:
+        pair = pairs[0]
+        if chunks["n_folds"]:
+            folds = self._hold_out(problem, N_FOLDS)
             with progress_bar("ridges", N_FOLDS, shown=self.verbose > 0) as advance:
                 found = RidgeFits.of(folds, rates, self.metric, pairs, advance, elsewhere)
             if len(pairs) > 1 and np.isnan(found.values).all():
@@ -158,6 +160,10 @@ feature_names_in_
         self._keep_weights(problem, W)
         if decisions._learn:
             self._learn_decisions(folds, fits, W)
+
+    def _passes(self, learn: bool) -> dict[str, Any]:
+        one = len(all_pairs(self.ridge, self.shrinkage)) == 1
+        return {"n_folds": N_FOLDS if learn or self.soft_labels or not one else 0}
 
     def _fit_softly(
         self, problem: Problem, folds: Folds, fits: list[Matrix], W: Matrix, pair: Pair

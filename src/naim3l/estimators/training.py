@@ -9,7 +9,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from types import MappingProxyType
@@ -20,35 +20,44 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from naim3l import __version__
-from naim3l._arrays import ArrayFields, Mask
+from naim3l._arrays import Mask
 from naim3l._hashing import Hashes
 from naim3l._text import some
 from naim3l._threads import blas_threads, thread_map
 from naim3l._warnings import warn_user
 from naim3l.decisions.held_out import Folds, as_they_are
 from naim3l.decisions.rules import Decisions
+from naim3l.estimators.collected import (
+    COMMON,
+    COUNTS,
+    Found,
+    RowsWithout,
+    Statistics,
+    combine_pairs,
+)
+from naim3l.estimators.plans import ColumnPlan
 from naim3l.features.encoding import FeatureSpec, ViewFeatures, stated_text
 from naim3l.features.plan import ViewPlan, columns_of_several_types
 from naim3l.features.recipes import SCALE
 from naim3l.features.shared import SharedColumns, find_shared
 from naim3l.features.survey import TableSurvey, combine_items
+from naim3l.files.checkpoint import KeptFold
 from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
 from naim3l.input.chunks import memory_limit, n_workers
 from naim3l.input.labels import LabelDecoder, LabelSurvey, LabelWords, check_seen, match_labels
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
-from naim3l.input.views import FUSED, MOST_SHOWN, TableNames, is_separate, rows_without_view
+from naim3l.input.views import TableNames, is_separate
 from naim3l.problem.cost_model import choose_form, refuse_statistics
 from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sampled import SampledProblem
 from naim3l.problem.sampling import ALL_BITS, OF_IDS, RowSample, deal_keys, fold_keys, repeated
+from naim3l.problem.shareable import GramStatistics
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics
 
 # Rows of each table whose held-out entries decide on parameters, thresholds and probabilities, and
 # to which transformers are fitted that need the rows themselves.
 SAMPLE_ROWS = 50_000
 MOST_LEAKS = 5  # columns that a warning names
-COUNTS = FUSED  # key of the counts of a wide table; no view can have it
-COMMON = "shared columns of "  # before the name of a view, of the sums over these columns
 PASS = "statistics"  # of each view, by its position, among the parts of a checkpoint
 
 ByView = Mapping[str, Any]
@@ -86,12 +95,24 @@ def today() -> str:
     return now.date().isoformat()
 
 
-def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **chunks: Any) -> Any:
+def read_training(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    open_checkpoint: Any = None,
+    plan_only: bool = False,
+    **chunks: Any,
+) -> Any:
     """The problem of all views; sets the names, features and rates of a model.
 
-    The options are for tables that are read in chunks, see `ChunkedTraining`; a model that gives
-    none takes tables in memory only.
+    The options are for tables that are read in chunks, see `ChunkedTraining`, and for `Statistics`;
+    a model that gives none takes tables in memory only. With ``plan_only``, only the plan is made.
     """
+    if isinstance(X, Statistics):
+        if open_checkpoint is None:
+            raise TypeError(f"{type(model).__name__} cannot be fitted to statistics.")
+        return problem_of_statistics(model, X, open_checkpoint, **chunks)
     tables = open_tables(X, y, text=stated_text(model.features))
     metas, owner = {name: table.features for name, table in tables.items()}, type(model).__name__
     names = TableNames.of(metas, model.views, wide=not is_separate(X), owner=owner)
@@ -100,6 +121,8 @@ def read_training(model: Any, X: Any, y: Any, *, open_checkpoint: Any = None, **
         raise ValueError(
             f"features: no views {sorted(extra, key=str)}; the data have {names.views}."
         )
+    if plan_only:
+        return ChunkedTraining(model, tables, names, specs, **chunks).plan()
     if not any(table.chunked for table in tables.values()):
         return Training(model, tables, names, specs).problem()
     if open_checkpoint is None:
@@ -127,16 +150,6 @@ class Surveyed(NamedTuple):
             self.labels.combine(other.labels),
             (self.cautions + other.cautions)[:1],
         )
-
-
-def combine_pairs(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    """Results of two batches, which are pairs by view."""
-
-    def combine(a: Any, b: Any) -> Any:
-        pairs = zip(a, b, strict=True)
-        return tuple(y if x is None else x if y is None else x.combine(y) for x, y in pairs)
-
-    return combine_items(a, b, combine)
 
 
 @dataclass(frozen=True)
@@ -171,26 +184,6 @@ class SurveyTask:
 
 
 @dataclass(frozen=True)
-class RowsWithout(ArrayFields):
-    """Rows of a wide table that have no view at all: how many, and the numbers of the first."""
-
-    n: int
-    first: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: NDArray[np.integer]) -> "RowsWithout":
-        return cls(len(rows), rows[:MOST_SHOWN].astype(np.int64))
-
-    def combine(self, other: "RowsWithout") -> "RowsWithout":
-        first = np.concatenate([self.first, other.first])[:MOST_SHOWN]
-        return RowsWithout(self.n + other.n, first)
-
-    def warn(self) -> None:
-        if self.n:
-            warn_user(f"{rows_without_view(self.n, self.first.tolist())} and are left out.")
-
-
-@dataclass(frozen=True)
 class Reader:
     """What a task needs to know about a table: its names and labels, and the numbers of rows."""
 
@@ -198,7 +191,8 @@ class Reader:
     names: TableNames
     decoder: LabelDecoder
     positions: list[int]  # of each label among the columns of the table; -1 if it lacks it
-    starts: NDArray[np.int64]  # number of the first row of each part, and the number of all rows
+    starts: NDArray[np.int64]  # number of the first row of each part
+    n_rows: int | None  # of the whole table, if it is known
     seed: int  # of the hashes of rows
     number: int  # of the table, for these hashes
 
@@ -212,8 +206,8 @@ class Reader:
 
     def sample(self, rows: NDArray[np.int64], arrays: tuple[Any, ...]) -> RowSample:
         """Sample of rows with these numbers, of which ``arrays`` has what is kept."""
-        n_rows = int(self.starts[-1])
-        return RowSample.of(SAMPLE_ROWS, self.seed, self.number, rows, arrays, n_rows=n_rows)
+        given = self.seed, self.number, rows, arrays
+        return RowSample.of(SAMPLE_ROWS, *given, n_rows=self.n_rows)
 
     def keys(self, rows: NDArray[np.int64], present: Mask, batch: Batch) -> Hashes:
         """Hashes by which the marked rows of a batch, with these numbers, are dealt to folds."""
@@ -250,24 +244,17 @@ def moments_of_batch(
 
 
 def statistics_of_batch(
-    fitted: Any,
-    shared: SharedColumns | None,
-    n_folds: int,
-    options: Any,
-    reader: Reader,
-    part: int,
-    row: int,
-    X: Batch,
-    y: Batch,
-) -> dict[str, Any]:
+    plan: ColumnPlan, reader: Reader, part: int, row: int, X: Batch, y: Batch
+) -> Found:
     """Last pass over a batch: statistics of its features and labels, and a sample of both.
 
     Those of shared columns are under the key of the view after `COMMON`.
     """
-    results: dict[str, tuple[Any, Any]] = {}
+    results, shared, n_folds = Found(), plan.shared, plan.n_folds
+    options = {"fit_intercept": plan.parameters["fit_intercept"], "free": plan.free}
     signed, anywhere = reader.signed(y), np.zeros(len(X), dtype=bool)
     for view, batch in reader.names.split(reader.name, X).items():
-        features, present = fitted[view].encode(batch, judge=False)
+        features, present = plan.features[view].encode(batch, judge=False)
         if not present.any():
             continue
         anywhere |= present
@@ -285,8 +272,91 @@ def statistics_of_batch(
         rows, Y = reader.rows(part, row, anywhere), signed[anywhere]
         folds = deal_keys(n_folds, reader.keys(rows, anywhere, X), Y)
         counts = LabelCounts.of(Y, folds, n_folds=n_folds)
-        results[COUNTS] = counts, RowsWithout.of(reader.rows(part, row, ~anywhere))
+        outside = reader.rows(part, row, ~anywhere) - reader.starts[0]
+        results[COUNTS] = counts, RowsWithout.of(outside)
     return results
+
+
+def read_statistics(
+    task: Callable[..., Found], readers: Mapping[str, Reader], tables: Any, **options: Any
+) -> Found:
+    """Results of the last pass over tables, by view; ``task`` is that of a batch of a reader."""
+    found: Found = {}
+    for name, table in tables.items():
+        reader, title = readers[name], PASS if len(tables) == 1 else f"{PASS} of {name}"
+        n_rows = None if reader.n_rows is None else np.diff(reader.starts).tolist()
+        of_table = partial(task, reader)
+        found |= table.fold(of_table, combine_pairs, title=title, n_rows=n_rows, **options) or {}
+    return found
+
+
+def problem_of(model: Any, plan: ColumnPlan, found: Found, checkpoint: Any = None) -> Any:
+    """The problem of results of the last pass, for a model with the names of the plan."""
+    names, n_folds = model.names_, plan.n_folds
+    counts = {view: found[view][0].counts for view in names.views}
+    n_yes = {view: of.n_positives.sum(axis=0) for view, of in counts.items()}
+    n_known = {view: of.n_known.sum(axis=0) for view, of in counts.items()}
+    seen = {view: (n_yes[view] > 0, n_known[view] > n_yes[view]) for view in names.views}
+    several = model._site.several
+    check_seen(seen, names.labels, wide=names.wide, several=several)
+    problem = SampledProblem(
+        [found[view][0] for view in names.views],
+        [found[view][1] for view in names.views],
+        names=names.views,
+        n_folds=n_folds,
+        table_counts=found.get(COUNTS, (None, None))[0],
+        checkpoint=checkpoint,
+        fit_intercept=model.fit_intercept,
+        positive_weight=model.positive_weight,
+    )
+    if plan.shared is not None:
+        common = [found[COMMON + view] for view in names.views]
+        rows = np.concatenate([sample.arrays[0] for _, sample in common])
+        sums = reduce(RowStatistics.combine, [of_view for of_view, _ in common])
+        problem.sample.shared = SharedRows(plan.shared, rows, sums)
+    keep_rates(model, problem)
+    return problem
+
+
+def problem_of_statistics(
+    model: Any, given: Statistics, open_checkpoint: Callable[[list[Any]], Any], **needed: Any
+) -> Any:
+    """The problem of statistics; sets the names and features of their plan."""
+    plan, views = given.plan, given.plan.names.views
+    if given.shareable:
+        plan = replace(plan, n_folds=0, free=False, shared=None)
+        if needed["n_folds"] or needed.get("free"):
+            raise ValueError(
+                "shareable statistics have no rows that could be held out, nor what ridge='auto' "
+                "needs: fit NAIM3L with numbers as lam and ridge, or LabelSubspaceRidge with "
+                "numbers as ridge and shrinkage, and decide='sign'."
+            )
+    plan._check(model, **needed)
+    if missing := [view for view in views if view not in given.found]:
+        raise ValueError(f"no source has rows of views {some(missing)}; add one that has.")
+    plan._apply(model)
+    model.made_ = {"date": today(), "version": __version__}
+    found = {key: _with_rows(*of) for key, of in given.found.items()}
+    facts = [plan.fingerprint, given.sources]
+    return problem_of(model, plan, found, open_checkpoint(facts))
+
+
+def _with_rows(sums: Any, sample: Any = None) -> tuple[Any, Any]:
+    """Sums on which a fit works, and a sample, which has no rows for shareable statistics."""
+    if not isinstance(sums, GramStatistics):
+        return sums, sample
+    rows = sums.rows()
+    X, Y = np.empty((0, len(rows.gram))), np.empty((0, rows.n_known.shape[1]), dtype=np.int8)
+    none = np.empty(0, dtype=np.int64)
+    return rows, RowSample.of(SAMPLE_ROWS, 0, 0, none, (X, Y, none.astype(np.uint64)))
+
+
+def keep_rates(model: Any, problem: Any) -> None:
+    """Set the shares of positives of each label, in all views and by view."""
+    model._site.settle(problem)
+    model.base_rates_ = problem.base_rates
+    names = model.names_.blocks
+    model.view_rates_ = dict(zip(names, problem.table_rates, strict=True))
 
 
 @dataclass
@@ -403,7 +473,7 @@ class Training:
         positions = [-1 if at is None else at for at in self.positions[name]]
         starts, number = np.cumsum([0, *self.lengths[name]]), list(self.tables).index(name)
         given = name, self.names, self.decoders[name], positions
-        return Reader(*given, starts, self.seed, number)
+        return Reader(*given, starts, int(starts[-1]), self.seed, number)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -427,19 +497,16 @@ class Training:
             samples = np.concatenate([np.flatnonzero(rows) for rows in present.values()])
             RowsWithout.of(np.flatnonzero(~np.any(list(present.values()), axis=0))).warn()
         seen: Any = {view: ((Y > 0).any(axis=0), (Y < 0).any(axis=0)) for view, Y in known.items()}
-        self._check_seen(seen)
+        several = self.model._site.several
+        check_seen(seen, self.names.labels, wide=self.names.wide, several=several)
         features = [X for _, X, _ in fitted.values()]
         options = {"names": self.names.views, "samples": samples, **self._options}
         problem = Problem(features, list(known.values()), groups=groups, **options)
         if self.shared is not None:
             rows = {view: of.take_rows(present[view]) for view, of in batches.items()}
             problem.shared = self._shared_rows(self.shared, rows)
-        self._keep_rates(problem)
+        keep_rates(self.model, problem)
         return problem
-
-    def _check_seen(self, seen: Any) -> None:
-        several = self.model._site.several
-        check_seen(seen, self.names.labels, wide=self.names.wide, several=several)
 
     def _groups(self, present: Mapping[str, Mask]) -> NDArray[np.intp] | None:
         """Group of each stacked row by its id; None if all ids differ."""
@@ -458,12 +525,6 @@ class Training:
         columns = columns.scaled({view: of for view, of in moments.items() if of is not None})
         encoded = [columns.encode(view, of) for view, of in rows.items()]
         return SharedRows(columns, np.concatenate(encoded))
-
-    def _keep_rates(self, problem: Problem | SampledProblem) -> None:
-        """Set the shares of positives of each label, in all views and by view."""
-        self.model._site.settle(problem)
-        self.model.base_rates_ = problem.base_rates
-        self.model.view_rates_ = dict(zip(self.names.blocks, problem.table_rates, strict=True))
 
     def _fit_features(self, batches: Mapping[str, Batch]) -> dict[str, Any]:
         """Fitted features of all views, features of their rows, and which rows these are."""
@@ -494,39 +555,24 @@ class ChunkedTraining(Training):
         super().__post_init__()
         self.seed = int(check_random_state(self.model.random_state).randint(2**31))
 
-    def sampled_problem(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
-        """The problem of all rows; what the last pass found is kept in a checkpoint."""
-        facts = [table.facts for table in all_chunked(self.tables).values()]
+    def plan(self) -> ColumnPlan:
+        """What the first passes learn: how rows are read in the last one."""
         self._refuse_large()
-        checkpoint = open_checkpoint(facts)
         self.judge()
         self._refuse_large()  # free text has more features
         self._learn_features()
-        found = self._restored(checkpoint) or self._statistics(checkpoint)
-        names = self.names
-        if names.wide:
+        given = {name: getattr(self, name) for name in ("shared", "seed", "n_folds", "free")}
+        return ColumnPlan._made(self.model, self.decoders, self.positions, **given)
+
+    def sampled_problem(self, open_checkpoint: Callable[[list[Any]], Any]) -> SampledProblem:
+        """The problem of all rows; what the last pass found is kept in a checkpoint."""
+        facts = [table.facts for table in all_chunked(self.tables).values()]
+        checkpoint = open_checkpoint(facts)
+        plan = self.plan()
+        found = self._restored(checkpoint) or self._statistics(plan, checkpoint)
+        if self.names.wide:
             found[COUNTS][1].warn()
-        counts = {view: found[view][0].counts for view in names.views}
-        n_yes = {view: of.n_positives.sum(axis=0) for view, of in counts.items()}
-        n_known = {view: of.n_known.sum(axis=0) for view, of in counts.items()}
-        seen = {view: (n_yes[view] > 0, n_known[view] > n_yes[view]) for view in names.views}
-        self._check_seen(seen)
-        problem = SampledProblem(
-            [found[view][0] for view in names.views],
-            [found[view][1] for view in names.views],
-            names=names.views,
-            n_folds=self.n_folds,
-            table_counts=found.get(COUNTS, (None, None))[0],
-            checkpoint=checkpoint,
-            **self._options,
-        )
-        if self.shared is not None:
-            common = [found[COMMON + view] for view in names.views]
-            rows = np.concatenate([sample.arrays[0] for _, sample in common])
-            sums = reduce(RowStatistics.combine, [of_view for of_view, _ in common])
-            problem.sample.shared = SharedRows(self.shared, rows, sums)
-        self._keep_rates(problem)
-        return problem
+        return problem_of(self.model, plan, found, checkpoint)
 
     def _refuse_large(self) -> None:
         """Refuse statistics that do not fit in memory, as far as the columns are known."""
@@ -541,8 +587,10 @@ class ChunkedTraining(Training):
             widths[view] = spec.most_features(n_columns, plan) + 1
         if self.shared is not None:
             widths |= {COMMON + view: self.shared.n_features + 1 for view in self.specs}
-        sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free, "n_tasks": n_workers()}
-        refuse_statistics(widths, len(self.names.labels), **sizes, memory=memory_limit())
+        sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free}
+        if any(table.chunked for table in self.tables.values()):
+            sizes |= {"n_tasks": n_workers(), "memory": memory_limit()}
+        refuse_statistics(widths, len(self.names.labels), **sizes)
 
     def _run(self, title: str, task: Callable[..., Any], *given: Any) -> dict[str, Any]:
         """Results of a pass over each table, by view."""
@@ -590,25 +638,40 @@ class ChunkedTraining(Training):
         problem = Problem(features, labels, names=list(batches), **self._options)
         return Folds.of(problem, np.concatenate(folds).astype(np.intp))
 
-    def _statistics(self, checkpoint: Any) -> dict[str, Any]:
-        """Results of the last pass, which a checkpoint keeps."""
-        options = {"fit_intercept": self.model.fit_intercept, "free": self.free}
-        given = self.model.features_, self.shared, self.n_folds, options
-        found = self._run(PASS, statistics_of_batch, *given)
+    def _statistics(self, plan: ColumnPlan, checkpoint: Any) -> Found:
+        """Results of the last pass, which a checkpoint keeps: of each part until all are done."""
+        readers = {name: self._reader(name) for name in self.tables}
+        options: dict[str, Any] = {"shown": bool(self.model.verbose)}
+        if checkpoint is not None:
+            checkpoint.put(PASS, {})
+            options["keep"] = partial(KeptFold, checkpoint.results, checkpoint.key, self._kinds)
+        task = partial(statistics_of_batch, plan)
+        try:
+            found = read_statistics(task, readers, self.tables, **options)
+        except (ValueError, TypeError):  # of the data, which will be others when it is solved
+            if checkpoint is not None:
+                checkpoint.remove()
+            raise
         if checkpoint is not None:
             for key, (statistics, sample) in found.items():
                 checkpoint.put(f"{PASS} {key}", statistics.to_arrays() | sample.to_arrays())
+            checkpoint.remove_results()
         return found
 
-    def _restored(self, checkpoint: Any) -> dict[str, Any] | None:
-        """What the last pass found, from a checkpoint; None if it has not all of it."""
+    @property
+    def _kinds(self) -> dict[str, Any]:
+        """Classes of the results of the last pass, by view."""
         kinds: dict[str, Any] = dict.fromkeys(self.names.views, (RowStatistics, RowSample))
         if self.names.wide:
             kinds[COUNTS] = LabelCounts, RowsWithout
         if self.shared is not None:
             kinds |= {COMMON + view: (RowStatistics, RowSample) for view in self.names.views}
+        return kinds
+
+    def _restored(self, checkpoint: Any) -> dict[str, Any] | None:
+        """What the last pass found, from a checkpoint; None if it has not all of it."""
         found = {}
-        for key, kinds_of in kinds.items():
+        for key, kinds_of in self._kinds.items():
             stored = None if checkpoint is None else checkpoint.get(f"{PASS} {key}")
             if stored is None:
                 return None

@@ -4,6 +4,7 @@ import datetime
 import math
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -65,6 +66,7 @@ def tags_of(cell: Any) -> tuple[list[str], dict[str, float]]:
     return (["odd.", "odd,"] if isinstance(cell, UUID) else ["strange"]), {}
 
 
+@lru_cache(maxsize=10_000)  # batches mostly have the same words
 def _text_tags(text: str) -> tuple[list[str], dict[str, float]]:
     read = {sign: spelled_number(text, sign) for sign in READINGS}
     values = {sign: number for sign, number in read.items() if number is not None}

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
 from numbers import Integral, Real
 from typing import Annotated, Any
 
@@ -263,8 +262,8 @@ class FeatureSpec:
             _check_histograms(batch, rows, present)
         if not isinstance(rows, ReadRows):
             return Moments.of(recipe._before_moments(rows), table), present
-        found = (Moments.of(recipe._before_moments(block), table) for _, block in rows.blocks())
-        return reduce(Moments.combine, found), present
+        # Histograms, which differ before their moments, are not in blocks.
+        return Moments.of_blocks((block for _, block in rows.blocks()), table), present
 
     def fit_chunks(
         self,

@@ -261,8 +261,11 @@ class ViewPlan:
         """As `encode`, but dense rows are not encoded yet."""
         types = column_types(batch, self._words)
         present = np.zeros(batch.shape[0], dtype=bool)
-        if batch.frame is not None:  # numbers mostly tell that all rows have the view
-            present |= ~np.isnan(batch.numeric_block).all(axis=1)
+        if batch.is_frame:  # numbers mostly tell that all rows have the view
+            for column in batch.number_columns(batch.numeric):
+                present |= ~np.isnan(column)
+                if present.all():
+                    break
         if not present.all():
             present = present_rows(batch, missing_cells(batch, types), allow_missing=True)
         rows = batch if present.all() else batch.take_rows(present)
@@ -280,7 +283,7 @@ class ViewPlan:
     def _read(self, rows: Batch, types: Sequence[str], judge: bool) -> "ReadRows | Any":
         if not rows.shape[0]:
             return np.empty((0, self.n_encoded))
-        if sparse.issparse(rows.data):
+        if not rows.is_frame and sparse.issparse(rows.data):
             return self._sparse_numbers(rows)
         told = self._told if judge else None
         parts, terms = self._read_numbers(rows, types, told), []
@@ -294,7 +297,7 @@ class ViewPlan:
             if column.units:
                 parts.append((at, _read_cells(rows, j, TEXT, column, told)))
             else:
-                parts.append((at, _places(column, *rows.distinct(j))))
+                parts.append((at, _places(column, at.start, *rows.distinct(j))))
         read = ReadRows(self, rows, first, parts)
         if terms:
             return sparse.csr_array(sparse.hstack([read.encode(), *terms], format="csr"))
@@ -306,7 +309,8 @@ class ViewPlan:
         at = [j for j, column in enumerate(self.columns) if column.kind != TEXT]
         typed = [j for j in at if types[j] in numeric and self.columns[j].kind in numeric]
         if typed:
-            numbers = rows.numbers_of(typed, allowed=AS_NUMBERS)
+            numbers = rows.number_columns(typed, allowed=AS_NUMBERS)
+            numbers = numbers.T if isinstance(numbers, np.ndarray) else numbers
             check_finite(rows, numbers, typed)
             parts.append((np.flatnonzero(np.isin(at, typed)), numbers))
         for k, j in enumerate(at):
@@ -333,14 +337,20 @@ class ViewPlan:
             numbers.data[missing] = self.means[numbers.indices[missing]]
         return numbers
 
-    def finish(self, numbers: NDArray[np.float64]) -> None:
-        """Take logarithms of columns other than text, and fill in missing cells, in place."""
-        missing = np.isnan(numbers)
-        for k, shift in enumerate(c.log_shift for c in self.columns if c.kind != TEXT):
-            if shift:
-                numbers[:, k] = take_logarithm(numbers[:, k], shift)
-        if missing.any():
-            np.copyto(numbers, self.means, where=missing)
+    def finish(
+        self, numbers: NDArray[np.float64], gaps: Collection[int] | None = None
+    ) -> None:
+        """Take logarithms of columns other than text, and fill in missing cells, in place.
+
+        If ``gaps`` are given, only these columns have missing cells.
+        """
+        used = [column for column in self.columns if column.kind != TEXT]
+        for k, (column, planned) in enumerate(zip(numbers.T, used, strict=True)):
+            missing = np.isnan(column) if gaps is None or k in gaps else None
+            if planned.log_shift:
+                column[:] = take_logarithm(column, planned.log_shift)
+            if missing is not None:
+                np.copyto(column, planned.mean, where=missing)
 
 
 @dataclass(frozen=True)
@@ -354,13 +364,14 @@ class ReadRows:
     plan: ViewPlan
     rows: Batch
     n_encoded: int
-    # Positions of encoded columns, and their numbers (n_rows, n_positions), or, of values of text,
-    # which of the columns is 1, (n_rows,), or the number of positions if none is.
-    parts: list[tuple[Sequence[int], NDArray[Any]]]
+    # Positions of encoded columns, and their numbers (n_rows, n_positions), or a list of columns,
+    # or, of values of text, the position of the column that is 1, (n_rows,), -1 if none is.
+    parts: list[tuple[Sequence[int], NDArray[Any] | list[NDArray[Any]]]]
 
     def encode(self) -> NDArray[np.float64]:
         """All rows, (n_rows, n_encoded)."""
-        return self._fill(np.empty((self.n_encoded + 1, self.rows.shape[0])), slice(None))
+        columns = np.empty((self.n_encoded + 1, self.rows.shape[0]))
+        return self._fill(columns, slice(None), self.gaps)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """A few rows at a time, which may be overwritten, and which they are.
@@ -368,30 +379,48 @@ class ReadRows:
         There are at least as many as columns, so that products of columns are worth their size.
         """
         n, n_rows = max(self.n_encoded, BLOCK_NUMBERS // self.n_encoded), self.rows.shape[0]
-        columns = np.empty((self.n_encoded + 1, min(n, n_rows)))  # used again for the next rows
+        height, gaps = self.n_encoded + 1, self.gaps
+        numbers = np.empty(height * min(n, n_rows))  # used again for the next rows
         for start in range(0, n_rows, n):
             at = slice(start, min(start + n, n_rows))
-            yield at, self._fill(columns[:, : at.stop - start], at)
+            columns = numbers[: height * (at.stop - start)].reshape(height, -1)
+            yield at, self._fill(columns, at, gaps)
 
-    def _fill(self, columns: NDArray[np.float64], at: slice) -> NDArray[np.float64]:
-        """Some of the rows; ``columns`` has one more, for values of text without a column."""
-        every = np.arange(columns.shape[1])
+    @property
+    def gaps(self) -> set[int]:
+        """Positions of the columns of numbers that may have missing cells."""
+        found = set[int]()
         for positions, part in self.parts:
-            if part.ndim == 2:
+            columns = part if isinstance(part, list) else [None] * len(positions)
+            pairs = zip(positions, columns, strict=True)
+            found |= {int(k) for k, column in pairs if column is None or np.isnan(column).any()}
+        return found
+
+    def _fill(
+        self, columns: NDArray[np.float64], at: slice, gaps: Collection[int]
+    ) -> NDArray[np.float64]:
+        """Some of the rows; ``columns`` has one more, for values of text without a column."""
+        n_rows = columns.shape[1]
+        cells, every = columns.reshape(-1), np.arange(n_rows)
+        for positions, part in self.parts:
+            if isinstance(part, list):
+                for k, column in zip(positions, part, strict=True):
+                    columns[k] = column[at]
+            elif part.ndim == 2:
                 columns[positions] = part[at].T
-                continue
-            first, n = positions[0], len(positions)
-            columns[first : first + n] = 0
-            columns[np.where(part[at] < n, first + part[at], self.n_encoded), every] = 1
-        self.plan.finish(columns[: len(self.plan.means)].T)
+            else:
+                columns[positions[0] : positions[-1] + 1] = 0
+                cells[part[at] * n_rows + every] = 1  # the last column if it is -1
+        self.plan.finish(columns[: len(self.plan.means)].T, gaps)
         return columns[:-1].T
 
 
-def _places(column: ColumnPlan, codes: NDArray[np.intp], cells: Sequence[Any]) -> NDArray[np.intp]:
-    """Which encoded column is 1, (n_rows,), of values of text; their number if none is."""
-    n_columns = column.n_encoded
-    other = n_columns - 1 if column.n_rare else n_columns
-    of_value = {value: k for k, value in enumerate(column.categories)}
+def _places(
+    column: ColumnPlan, first: int, codes: NDArray[np.integer], cells: Sequence[Any]
+) -> NDArray[np.intp]:
+    """Which encoded column is 1, (n_rows,), of values of text, the first of them given; or -1."""
+    other = first + column.n_encoded - 1 if column.n_rare else -1
+    of_value = {value: k for k, value in enumerate(column.categories, first)}
     at = [of_value.get(None if is_unknown(cell) else as_text(cell), other) for cell in cells]
     return np.array([*at, of_value.get(None, other)], dtype=np.intp)[codes]  # the last is for -1
 

@@ -4,7 +4,7 @@ A `FittedRecipe` is a few arrays and a pure function of rows, so that a file can
 fitted to rows, or to their `Moments`, which add up over chunks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Annotated, Any, ClassVar
@@ -256,7 +256,10 @@ class FittedRecipe:
 
         With ``out``, they are written there, and an array of rows is overwritten, too.
         """
-        return normalize(self.components(rows, out), copy=False)
+        found = self.components(rows, out)
+        sizes = np.sqrt(np.einsum("ij,ij->i", found, found))  # scikit-learn's, without its checks
+        found /= np.where(sizes < 10 * np.finfo(found.dtype).eps, 1, sizes)[:, None]
+        return found
 
     @cached_property
     def _of_columns(self) -> tuple[NDArray[np.float64], Matrix]:
@@ -399,6 +402,25 @@ class Moments:
         products = (rest.T @ rest).toarray() - n_rows * np.outer(mean[others], mean[others])
         scatter[np.ix_(others, others)] = products
         return cls(n_rows, mean, scatter, *min_max_axis(rows, axis=0))
+
+    @classmethod
+    def of_blocks(cls, blocks: Iterable[Matrix], where: str = "X") -> "Moments":
+        """Moments of all rows of dense blocks, of which there is one, and which are overwritten.
+
+        Sums are of differences from the mean of the first block, so that few digits cancel.
+        """
+        rest = iter(blocks)
+        first = cls.of(rows := next(rest), where)
+        n_rows, mean, ends = first.n_rows, first.mean, [first.lowest, first.highest]
+        scatter, sums = first.scatter, np.zeros_like(mean)
+        for rows in rest:
+            ends = [np.minimum(ends[0], rows.min(axis=0)), np.maximum(ends[1], rows.max(axis=0))]
+            rows -= mean
+            n_rows += len(rows)
+            sums += rows.sum(axis=0)
+            scatter += rows.T @ rows
+        shift = sums / max(n_rows, 1)
+        return cls(n_rows, mean + shift, scatter - n_rows * np.outer(shift, shift), *ends)
 
     def combine(self, other: "Moments") -> "Moments":
         """Moments of the rows of both (Chan, Golub and LeVeque's update)."""

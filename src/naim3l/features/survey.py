@@ -463,12 +463,12 @@ class RowPatterns:
             n_missing = np.asarray(missing.sum(axis=1)).ravel()
             all_or_none = np.isin(n_missing, (0, n_columns)).all()
             return cls(n_columns, int((n_missing < n_columns).sum()), {} if all_or_none else None)
-        bits = np.packbits(missing, axis=1)
+        bits = np.packbits(np.ascontiguousarray(missing), axis=1)
         lacks_all = (bits == np.packbits(np.ones(n_columns, dtype=bool))).all(axis=1)
         known = ~bits[bits.any(axis=1) & ~lacks_all]
-        rows, partly = known.view(f"V{bits.shape[1]}").ravel().tolist(), Counter[bytes]()
+        rows, partly = known.view(f"V{bits.shape[1]}").ravel(), Counter[bytes]()
         for start in range(0, len(rows), MOST_PATTERNS):
-            partly.update(rows[start : start + MOST_PATTERNS])
+            partly.update(rows[start : start + MOST_PATTERNS].tolist())
             if len(partly) > MOST_PATTERNS:
                 break
         few = dict(partly) if len(partly) <= MOST_PATTERNS else None
@@ -531,14 +531,14 @@ class TableSurvey:
             for j, kind in enumerate(column_types(batch, text))
         ]
         missing = missing_cells(batch, types)
-        n_known = n_rows - np.asarray(missing.sum(axis=0)).ravel().astype(int)
+        n_known = n_rows - _column_counts(missing)
         labels = batch.column_labels()
         counts = [Counter({kind: n}) for kind, n in zip(types, n_known.tolist(), strict=True)]
         amounts = np.zeros(n_columns), np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
         about, rows = (batch.origin, batch.columns, labels, counts), RowPatterns.of(missing)
         survey = cls(*about, n_rows, rows, n_known, *amounts)
         numeric = [j for j, kind in enumerate(types) if kind in (NUMBER, TRUTH)]
-        typed = survey._add_numbers(batch, numeric)
+        typed = survey._add_numbers(batch, numeric, missing)
         for j, kind in enumerate(types):
             if kind == DATE:
                 numbers = days_of_column(batch, j)
@@ -553,7 +553,7 @@ class TableSurvey:
         is_sparse = sparse.issparse(typed) or sparse.issparse(missing)
         if signed is None or is_sparse or n_columns * signed.shape[1] > MOST_PAIRS:
             return survey
-        values: Any = {j: _values_of_numbers(typed[:, k]) for k, j in enumerate(numeric)}
+        values: Any = {j: _values_of_numbers(typed[k]) for k, j in enumerate(numeric)}
         values |= {j: _values_of_text(batch, j) for j in survey.cells}
         return replace(survey, ties=LabelTies.of(signed, missing, values))
 
@@ -608,12 +608,12 @@ class TableSurvey:
             found[j] = Amounts(*typed, self.sizes.get(j, _NO_SIZES)).combine(of_cells or Amounts())
         return found
 
-    def _add_numbers(self, batch: Batch, numeric: list[int]) -> Any:
-        """Add what typed numbers and truth values tell; returns these, (n_rows, n_numeric)."""
+    def _add_numbers(self, batch: Batch, numeric: list[int], missing: Any) -> Any:
+        """Add what typed numbers and truth values tell; returns these, by column if dense."""
         if not numeric or not self.n_rows:
-            return np.empty((self.n_rows, len(numeric)))
-        numbers = batch.numbers_of(numeric, allowed=AS_NUMBERS)
-        if sparse.issparse(numbers):
+            return np.empty((len(numeric), self.n_rows))
+        numbers = batch.number_columns(numeric, allowed=AS_NUMBERS)
+        if is_sparse := sparse.issparse(numbers):
             filled = numbers.copy()
             filled.data[np.isnan(filled.data)] = 0
             with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are too large
@@ -621,17 +621,16 @@ class TableSurvey:
             self.lowest[numeric] = filled.min(axis=0).toarray().ravel()
             self.highest[numeric] = filled.max(axis=0).toarray().ravel()
         for k, j in enumerate(numeric):
-            if not sparse.issparse(numbers):
-                self._add_column(batch, j, numbers[:, k])
+            if not is_sparse:
+                lacks = self.n_known[j] < self.n_rows
+                self._add_column(batch, j, numbers[k][~missing[:, j]] if lacks else numbers[k])
             if max(-self.lowest[j], self.highest[j]) > LARGEST:
-                column = numbers[:, [k]].toarray() if sparse.issparse(numbers) else numbers[:, k]
+                column = numbers[:, [k]].toarray() if is_sparse else numbers[k]
                 self._add_large(batch, j, column.ravel())
         return numbers
 
-    def _add_column(self, batch: Batch, j: int, column: NDArray[np.float64]) -> None:
-        """Add what a column of numbers tells, (n_rows,)."""
-        missing = np.isnan(column)
-        known = column[~missing] if missing.any() else column
+    def _add_column(self, batch: Batch, j: int, known: NDArray[np.float64]) -> None:
+        """Add what the known cells of a column of numbers tell, (n_known,)."""
         with np.errstate(invalid="ignore", over="ignore"):
             self.totals[j] = known.sum()
         self.lowest[j], self.highest[j] = known.min(initial=np.inf), known.max(initial=-np.inf)
@@ -673,6 +672,7 @@ def find_ids(survey: TableSurvey) -> dict[int, str]:
 
 MOST_PAIRS = 50_000  # columns times labels; beyond it, nothing is counted
 MOST_TIED = 60  # different values of text that are counted
+EXACT_ROWS = 2**16  # far fewer than single precision counts exactly
 _EXACT = 16  # whole numbers up to here are counted singly
 _OTHER = "another number"
 FEWEST_TIED = 10  # rows with yes, and with no
@@ -699,20 +699,28 @@ class LabelTies:
         """
         signs = np.hstack([signed > 0, signed < 0]) & ~missing.all(axis=1, keepdims=True)
         (row, sign), n_signs = signs.nonzero(), signs.shape[1]
+        rows = np.bincount(sign, minlength=n_signs).reshape(2, -1)
 
         def count(codes: NDArray[np.integer], n: int) -> NDArray[np.int64]:
-            entries = (codes[row].astype(np.intp) + 1) * n_signs + sign
+            entries = codes.take(row).astype(np.intp)
+            entries += 1
+            entries *= n_signs
+            entries += sign
             return np.bincount(entries, minlength=(n + 1) * n_signs)[n_signs:].reshape(
                 n, 2, n_signs // 2
             )
 
-        known = np.concatenate([count(-column.astype(np.int8), 1) for column in missing.T])
+        known = np.zeros((missing.shape[1], n_signs))
+        for start in range(0, len(signs), EXACT_ROWS):
+            at = slice(start, start + EXACT_ROWS)
+            known += (~missing[at]).T.astype(np.float32) @ signs[at].astype(np.float32)
+        known = known.astype(np.int64).reshape(-1, 2, n_signs // 2)
         tied: dict[int, Any] = dict.fromkeys(values)
         for j, (codes, keys) in values.items():
             if len(keys) <= MOST_TIED:  # all known cells have a value that is the only one
                 n = known[j : j + 1] if len(keys) == 1 else count(codes, len(keys))
                 tied[j] = dict(zip(keys, n, strict=True))
-        return cls(count(np.zeros(len(signed), dtype=np.int8), 1)[0], known, tied)
+        return cls(rows, known, tied)
 
     def combine(self, other: "LabelTies") -> "LabelTies":
         """Ties of the rows of both."""
@@ -758,8 +766,9 @@ def _contrast(n: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[NDArray, NDA
 
 def _values_of_numbers(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int8], list[str]]:
     """Codes (n_rows,), -1 for missing, of small whole numbers, and of all others together."""
-    missing, exact = np.isnan(numbers), np.abs(numbers) <= _EXACT
-    exact &= numbers == np.floor(numbers)
+    exact = np.rint(numbers) == numbers
+    exact = exact & (np.abs(numbers) <= _EXACT) if exact.any() else exact
+    missing = np.isnan(numbers)
     if not exact.any():
         return -missing.astype(np.int8), [_OTHER] * (not missing.all())
     codes = np.where(exact, numbers + _EXACT, 2 * _EXACT + 1).astype(np.int8)
@@ -785,10 +794,10 @@ def _values_of_text(batch: Batch, j: int) -> tuple[NDArray[np.intp], list[str]]:
 
 def column_types(batch: Batch, text: Collection[str] = ()) -> list[str]:
     """Kind of each column by its type; columns of arrays have numbers or truth values."""
-    if batch.frame is None:
+    if not batch.is_frame:
         return [TRUTH if batch.data.dtype == bool else NUMBER] * batch.shape[1]
     names, as_words = batch.columns or [""] * batch.shape[1], set(text)
-    types = batch.frame.schema.dtypes()
+    types = batch.dtypes
     return [TEXT if n in as_words else _type(batch, j, types[j]) for j, n in enumerate(names)]
 
 
@@ -807,7 +816,7 @@ def _type(batch: Batch, j: int, dtype: Any) -> str:
 def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
     """Mask of the cells that are missing, or words for missing ones; sparse if the batch is."""
     cells_of = [j for j, kind in enumerate(types) if kind in (TEXT, CELLS)]
-    missing = batch.missing.copy() if cells_of else batch.missing
+    missing = np.copy(batch.missing, order="K") if cells_of else batch.missing
     for j in cells_of:
         try:
             codes, cells = batch.distinct(j)
@@ -819,10 +828,16 @@ def missing_cells(batch: Batch, types: Sequence[str]) -> Any:
     return missing
 
 
+def _column_counts(marks: Any) -> NDArray[np.int_]:
+    """Number of the marked rows of each column, (n_columns,)."""
+    if sparse.issparse(marks):
+        return np.asarray(marks.sum(axis=0)).ravel().astype(int)
+    return np.array([np.count_nonzero(column) for column in marks.T], dtype=int)
+
+
 def days_of_column(batch: Batch, j: int) -> NDArray[np.float64]:
     """Typed dates of a column as numbers of days, (n_rows,), NaN where missing."""
-    assert batch.frame is not None
-    values = batch.frame[:, j].to_numpy()
+    values = batch.values(j)
     if values.dtype.kind in "mM":  # at once: cell by cell is slow
         return days_of_array(values)
     found = [None if is_missing(cell) else days(cell) for cell in batch.cells(j)]

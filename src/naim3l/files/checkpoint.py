@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import ArrayFields
 from naim3l.files.archive import Archive, ModelFileError, write_archive
-from naim3l.files.atomic_write import Path_, check_writable, remove_parts
+from naim3l.files.atomic_write import Path_, check_writable, file_names, remove_parts
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -22,6 +25,7 @@ FORMAT, VERSION = "naim3l checkpoint", 2
 VERSIONS = {"newest_version": VERSION, "oldest_version": VERSION}
 # Seconds between two writes of a running fit, and the largest share of time to spend on writing.
 EVERY, MOST_WRITING = 1.0, 0.05
+MOST_KEPT = 64 * 2**20  # bytes of a result of a part that is kept
 
 
 def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> str:
@@ -66,15 +70,7 @@ class Checkpoint:
 
     def _read(self) -> dict[str, Arrays]:
         try:
-            with Archive(self.path, format=FORMAT, **VERSIONS) as archive:
-                own, listed = archive.document.get("key"), archive.document.get("sections")
-                if own != self.key:
-                    fault = "is the checkpoint of another fit: data or parameters differ"
-                    raise ValueError(f"{self.path} {fault}. Delete it, or give another one.")
-                return {
-                    name: {field: archive.array(index) for field, index in fields.items()}
-                    for name, fields in listed.items()  # type: ignore[union-attr]
-                }
+            return _read_sections(self.path, self.key)
         except (ModelFileError, AttributeError, TypeError) as error:
             named = isinstance(error, ModelFileError)
             reason = error if named else f"{self.path}: its sections are damaged."
@@ -88,14 +84,8 @@ class Checkpoint:
         """Write a section now, and keep the others; a failure is a warning, the fit continues."""
         start = time.monotonic()
         self._sections[section] = arrays
-        listed: dict[str, dict[str, int]] = {}
-        stored: list[NDArray[Any]] = []
-        for name, fields in self._sections.items():
-            listed[name] = {field: len(stored) + i for i, field in enumerate(fields)}
-            stored += fields.values()
-        document = {"format": FORMAT, "version": VERSION, "key": self.key, "sections": listed}
         try:
-            write_archive(self.path, document, stored)
+            _write_sections(self.path, self.key, self._sections)
         except OSError as error:
             fault = f"the checkpoint {self.path} was not written ({error.strerror or error})"
             warnings.warn(f"{fault}; the fit continues.", RuntimeWarning, stacklevel=2)
@@ -120,6 +110,75 @@ class Checkpoint:
             if own == self.key:
                 self.path.unlink()
             remove_parts(self.path)
+        self.remove_results()
+
+    @property
+    def results(self) -> Path:
+        """Folder for results of the parts of tables, see `KeptFold`."""
+        return self.path.with_name(f"{self.path.name}.parts")
+
+    def remove_results(self) -> None:
+        """Delete the results of parts, which are kept until the pass over the tables is over."""
+        shutil.rmtree(self.results, ignore_errors=True)
+
+
+def _read_sections(path: Path, key: str) -> dict[str, Arrays]:
+    with Archive(path, format=FORMAT, **VERSIONS) as archive:
+        own, listed = archive.document.get("key"), archive.document.get("sections")
+        if own != key:
+            fault = "is the checkpoint of another fit: data or parameters differ"
+            raise ValueError(f"{path} {fault}. Delete it, or give another one.")
+        return {
+            name: {field: archive.array(index) for field, index in fields.items()}
+            for name, fields in listed.items()  # type: ignore[union-attr]
+        }
+
+
+def _write_sections(path: Path, key: str, sections: Mapping[str, Arrays]) -> None:
+    listed: dict[str, dict[str, int]] = {}
+    stored: list[NDArray[Any]] = []
+    for name, fields in sections.items():
+        listed[name] = {field: len(stored) + i for i, field in enumerate(fields)}
+        stored += fields.values()
+    document = {"format": FORMAT, "version": VERSION, "key": key, "sections": listed}
+    write_archive(path, document, stored)
+
+
+@dataclass(frozen=True)
+class KeptFold:
+    """A fold over the batches of a part whose result is kept in a file, where the task runs.
+
+    Results are objects of `ArrayFields` by name, of the classes in ``kinds``. A result that is
+    there already is not computed again, and nothing is read for it.
+    """
+
+    folder: Path
+    key: str  # of the checkpoint
+    kinds: Mapping[str, tuple[type[ArrayFields], ...]]
+    table: str
+    fold: Callable[[int, Iterable[Any]], Any]
+
+    def __call__(self, part: int, batches: Iterable[Any]) -> Any:
+        path = self.folder / f"{next(iter(file_names([self.table]).values()))}-{part}"
+        # A damaged file, or that of another fit, is written again.
+        with suppress(ValueError, OSError, LookupError, TypeError, AttributeError):
+            kept = _read_sections(path, self.key)
+            return {
+                name: tuple(kind.from_arrays(arrays) for kind in self.kinds[name])
+                for name, arrays in kept.items()
+            }
+        result = self.fold(part, batches)
+        arrays = {name: _arrays_of(each) for name, each in (result or {}).items()}
+        n_bytes = sum(A.nbytes for of in arrays.values() for A in of.values())
+        if result is not None and n_bytes <= MOST_KEPT:
+            with suppress(OSError):  # no room, or no folder that this worker sees
+                self.folder.mkdir(exist_ok=True)
+                _write_sections(path, self.key, arrays)
+        return result
+
+
+def _arrays_of(results: Iterable[ArrayFields]) -> Arrays:
+    return {name: A for each in results for name, A in each.to_arrays().items()}
 
 
 def kept_in(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,26 @@ class RowGroup:
     columns: dict[str, Any]  # fields of pyarrow, with types that hold the values of all files
 
     def batches(
-        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+        self,
+        columns: Sequence[str],
+        text_columns: Collection[str],
+        batch_rows: int | None,
+        *,
+        coded: bool = False,
     ) -> Iterator[tuple[Any, Origin]]:
-        """Batches of at most ``batch_rows`` rows; the row group is decoded once for all of them."""
+        """Batches of at most ``batch_rows`` rows; the row group is decoded once for all of them.
+
+        They are tables of pandas, or, if they may be ``coded`` and have none but usual types, of
+        Arrow, in which text has codes, as it mostly has in files.
+        """
         pyarrow, parquet = load_extra("pyarrow"), load_extra("pyarrow.parquet")
         fields = {name: self.columns[name] for name in columns}
         keys, first_row = _folder_columns(self.fragment), self.first_row
         stored = [field.name for field in fields.values() if field.name not in keys]
+        coded = coded and all(_is_plain(field.type) for field in fields.values())
+        text = [f.name for f in fields.values() if coded and f.type == pyarrow.string()]
         with parquet.ParquetFile(
-            self.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False
+            self.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=text
         ) as file:
             found = file.iter_batches(
                 batch_rows or self.n_rows,
@@ -51,11 +63,20 @@ class RowGroup:
                 cells = {
                     name: pyarrow.repeat(pyarrow.scalar(keys[f.name], f.type), len(table))
                     if f.name in keys
-                    else _cast(table[f.name], f, self.path)
+                    else _tamed(_cast(table[f.name], f, self.path, coded), name in text_columns)
                     for name, f in fields.items()
                 }
-                yield _frame(pyarrow.table(cells), text_columns), Origin("", self.name, first_row)
+                table = pyarrow.table(cells)
+                yield table if coded else arrow_frame(table), Origin("", self.name, first_row)
                 first_row += len(table)
+
+
+@cache
+def _is_plain(kind: Any) -> bool:
+    """Whether a type is one of numbers, truth values, dates or text."""
+    types = load_extra("pyarrow").types
+    kinds = types.is_integer, types.is_floating, types.is_boolean, types.is_date
+    return any(is_kind(kind) for is_kind in (*kinds, types.is_timestamp, types.is_string))
 
 
 def is_dataset(source: Any) -> bool:
@@ -127,7 +148,7 @@ def read_arrow(path: Path, name: str | None) -> tuple[Any, Origin]:
         with ipc.open_file(file) if magic == b"ARROW1" else ipc.open_stream(file) as stored:
             table = stored.read_all()
     table.validate(full=True)  # later code does not check for damage
-    return _frame(table), Origin("", str(path))
+    return arrow_frame(table), Origin("", str(path))
 
 
 def _folder_columns(fragment: Any) -> dict[str, Any]:
@@ -156,8 +177,13 @@ def _common_fields(fragments: Sequence[Any], schema: Any, paths: Sequence[str]) 
     return [*common, *added]
 
 
-def _cast(column: Any, field: Any, path: str) -> Any:
-    """A column with the type that holds the values of all files, if it holds them exactly."""
+def _cast(column: Any, field: Any, path: str, coded: bool) -> Any:
+    """A column with the type that holds the values of all files, if it holds them exactly.
+
+    Text may have codes if it may be ``coded``.
+    """
+    if field.type in (column.type, getattr(column.type, "value_type", None) if coded else None):
+        return column
     try:
         return column.cast(field.type)
     except load_extra("pyarrow").ArrowException as error:
@@ -166,10 +192,10 @@ def _cast(column: Any, field: Any, path: str) -> Any:
         raise ReadError(f"{where}: {fault}; write all with the same types.") from None
 
 
-def _frame(table: Any, text_columns: Collection[str] = ()) -> Any:
+def arrow_frame(table: Any) -> Any:
     """Table of pandas, in which dates and truth values are no Python objects."""
     pyarrow, names = load_extra("pyarrow"), _clean(table.column_names)
-    columns = [_tamed(c, n in text_columns) for n, c in zip(names, table.columns, strict=True)]
+    columns = [_tamed(column) for column in table.columns]
     # Without the metadata of pandas, which would turn columns into an index.
     plain, truth = pyarrow.table(columns, names=table.column_names), pyarrow.bool_()
     frame = plain.to_pandas(
@@ -186,17 +212,26 @@ def _clean(names: Sequence[str]) -> list[str]:
     return ["" if name.startswith(_UNNAMED_INDEX) else name.strip() for name in names]
 
 
-def _tamed(column: Any, as_text: bool) -> Any:
+def _tamed(column: Any, as_text: bool = False) -> Any:
     """A column in a type that can be converted for all values of its cells."""
+    kind = _tame(column.type, as_text)
+    if kind is None:
+        return load_extra("pyarrow").array(column.to_pylist())
+    return column if kind == column.type else column.cast(kind)
+
+
+@cache
+def _tame(kind: Any, as_text: bool) -> Any:
+    """The type to which a column is converted; None if that depends on its cells."""
     pyarrow = load_extra("pyarrow")
-    kind, types = column.type, pyarrow.types
+    types = pyarrow.types
     if types.is_date(kind) and as_text:
-        return column.cast(pyarrow.string())
+        return pyarrow.string()
     if types.is_timestamp(kind) and kind.tz is not None:
         # With a time zone, pandas fails on dates beyond the year 9999.
-        return column.cast(pyarrow.timestamp(kind.unit))
+        return pyarrow.timestamp(kind.unit)
     of_cells = kind.value_type if types.is_dictionary(kind) else kind
     is_safe = (types.is_primitive, types.is_string, types.is_large_string, types.is_decimal)
     # Views and nested types have references, which are not validated in missing cells, but which
     # conversions of pyarrow follow.
-    return column if any(f(of_cells) for f in is_safe) else pyarrow.array(column.to_pylist())
+    return kind if any(f(of_cells) for f in is_safe) else None

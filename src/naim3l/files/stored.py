@@ -35,6 +35,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l._arrays import ArrayFields
 from naim3l._text import quote, some, visible
 from naim3l.files.archive import (
     Archive,
@@ -53,6 +54,7 @@ from naim3l.files.archive import (
 from naim3l.files.guests import check_trust, is_type_name, load_guest, pack_guest, type_names
 
 FORMAT, VERSION, OLDEST = "naim3l model", 2, 2
+MODEL_FORMAT = FORMAT, VERSION, OLDEST  # name of a format, its newest version, the oldest readable
 LARGEST, LARGEST_SIZE = 2**63, 2**31 - 1  # whole numbers are below the first
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -455,6 +457,32 @@ class Nested(Field):
         return converted
 
 
+@dataclass(frozen=True)
+class ArraysOf(Field):
+    """An object of `ArrayFields`, as the arrays that it is made of, which share sizes."""
+
+    cls: type[ArrayFields]
+    arrays: Mapping[str, Array]
+    json = dict
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is self.cls and value.to_arrays().keys() == self.arrays.keys()
+
+    def expected(self, scope: Scope) -> str:
+        return f"the arrays of a {self.cls.__name__}, {some(list(self.arrays), most=30, show=str)}"
+
+    def encode(self, value: Any, stored: Stored) -> Any:
+        arrays = value.to_arrays()
+        return {name: _at(name, of.write, arrays[name], stored) for name, of in self.arrays.items()}
+
+    def read(self, found: Any, reader: Reader, scope: Scope) -> Any:
+        if super().read(found, reader, scope).keys() != self.arrays.keys():
+            raise self.refuse(scope, found)
+        inner = Scope(scope)
+        values = {n: _at(n, of.read, found[n], reader, inner) for n, of in self.arrays.items()}
+        return self.cls.from_arrays(values)
+
+
 class OneOf(Field):
     """A value of one of several kinds, which is stored with its tag: the first that fits.
 
@@ -622,24 +650,34 @@ def restore(
 
 
 def write_model(
-    path: Path_, model: Any, classes: Mapping[str, type], *, versions: Mapping[str, str]
+    path: Path_,
+    model: Any,
+    classes: Mapping[str, type],
+    *,
+    versions: Mapping[str, str],
+    format: tuple[str, int, int] = MODEL_FORMAT,
 ) -> None:
     """Write a model of one of the classes to a file, completely or not at all."""
     name = type(model).__name__
     if name not in classes or classes[name] is not type(model):
         raise TypeError(f"only {', '.join(classes)} can be saved, got {name}.")
     stored = dump(model, type(model))
-    document = {"format": FORMAT, "version": VERSION, "written_by": dict(versions), "class": name}
+    document: dict[str, Any] = dict(zip(("format", "version"), format, strict=False))
+    document |= {"written_by": dict(versions), "class": name}
     document |= {"model": stored.document, "guests": stored.guest_types}
     write_archive(path, document, stored.arrays, stored.guests)
 
 
 def read_model(
-    path: Path_, classes: Mapping[str, type], *, trusted: Iterable[str | type] = ()
+    path: Path_,
+    classes: Mapping[str, type],
+    *,
+    trusted: Iterable[str | type] = (),
+    format: tuple[str, int, int] = MODEL_FORMAT,
 ) -> Any:
     """Model from a file that `write_model` wrote; guests may contain what is ``trusted``."""
     names = type_names(trusted)
-    with _open_model(path) as archive:
+    with _open_model(path, format) as archive:
         name, guests = (archive.document[key] for key in ("class", "guests"))
         if name not in classes:
             known = some(list(classes), most=30)
@@ -656,10 +694,13 @@ def read_description(path: Path_) -> dict[str, Any]:
 
 
 @contextmanager
-def _open_model(path: Path_) -> Iterator[Archive]:
+def _open_model(path: Path_, format: tuple[str, int, int] = MODEL_FORMAT) -> Iterator[Archive]:
     """Archive of a model, whose document names a class and what its guests contain."""
-    versions = {"newest_version": VERSION, "oldest_version": OLDEST}
-    with Archive(path, format=FORMAT, **versions) as archive, naming(path):
+    kind, newest, oldest = format
+    with (
+        Archive(path, format=kind, newest_version=newest, oldest_version=oldest) as archive,
+        naming(path),
+    ):
         name, guests, model = (archive.document.get(key) for key in ("class", "guests", "model"))
         lists = type(guests) is list and all(type(types) is list and types for types in guests)
         listed = [each for types in guests for each in types] if lists else [""]  # type: ignore

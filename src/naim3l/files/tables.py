@@ -107,29 +107,40 @@ class FileTable:
         return load_extra("pandas").concat(frames, ignore_index=True), Origin("", source)
 
 
-@dataclass(frozen=True)
 class Part:
-    """Rows of a table that one task reads; small and picklable unless they are in memory."""
+    """Rows of a table that one task reads; small and picklable unless they are in memory.
 
-    columns: tuple[str, ...]
-    _rows: "TextFile | RowGroup | Rows" = field(repr=False)
-    _stamp: "Stamp | None" = None
+    It is no dataclass, in which dask would look for values of its own.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[str, ...],
+        rows: "TextFile | RowGroup | Rows",
+        stamp: "Stamp | None" = None,
+    ) -> None:
+        self.columns, self._rows, self._stamp = columns, rows, stamp
 
     def batches(
         self,
         columns: Sequence[str] | None = None,
         text_columns: Collection[str] = (),
         batch_rows: int | None = None,
+        *,
+        coded: bool = False,
     ) -> Iterator[tuple[Any, Origin]]:
         """Data frames of the rows, in order, with their origins; the file is read once.
 
         By default, all columns in the order of the table, and one batch. Types of columns of text
-        files are inferred for each batch, except for ``text_columns``.
+        files are inferred for each batch, except for ``text_columns``. Of Parquet, they may be
+        tables of Arrow if ``coded``.
         """
         chosen = self.columns if columns is None else columns
         check_names(chosen, self.columns, self._rows.name)
+        given = chosen, text_columns, batch_rows
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
-            for batch in self._rows.batches(chosen, text_columns, batch_rows):
+            options = {"coded": coded} if isinstance(self._rows, RowGroup) else {}
+            for batch in self._rows.batches(*given, **options):
                 if self._stamp is not None:
                     self._stamp.check()
                 yield batch

@@ -112,12 +112,36 @@ class Batch:
         part = self.data[mask] if frame is None else frame.to_native()
         return Batch(part, self.origin.take(mask), self.column_word, self.positions)
 
+    @property
+    def is_frame(self) -> bool:
+        """Whether it is a data frame, whose columns may have names and types of their own."""
+        return self.frame is not None
+
+    @property
+    def head(self) -> Any:
+        """A table with the columns of this one."""
+        return self.data
+
+    @property
+    def dtypes(self) -> list[Any]:
+        """Types of the columns of a data frame."""
+        assert self.frame is not None
+        return list(self.frame.schema.dtypes())
+
+    @property
+    def index(self) -> Any:
+        """Index of a table of pandas, None of others."""
+        return self.data.index if hasattr(self.data, "iloc") else None
+
+    def values(self, j: int) -> NDArray[Any]:
+        """Column of a data frame as an array."""
+        assert self.frame is not None
+        return self.frame[:, j].to_numpy()
+
     @cached_property
     def numeric(self) -> list[int]:
         """Columns of a data frame whose type is a number or a truth value."""
-        assert self.frame is not None
-        dtypes = self.frame.schema.dtypes()
-        return [j for j, dtype in enumerate(dtypes) if dtype.is_numeric() or dtype == nw.Boolean]
+        return [j for j, dtype in enumerate(self.dtypes) if dtype.is_numeric() or dtype == nw.Boolean]
 
     def sparse_numbers(self, j: int) -> NDArray[Any] | None:
         """Numbers of a column that pandas stores as "Sparse"; None for other columns."""
@@ -171,22 +195,25 @@ class Batch:
             f"{word} out{guest}."
         )
 
-    def typed_numbers(self) -> Any:
-        """`numbers`, if by their types all columns have numbers or truth values; None if not."""
-        array = self.frame is None and self.data.dtype.kind in "fiub"
-        typed = array or (self.frame is not None and len(self.numeric) == self.shape[1])
-        return self.numbers() if typed else None
+    def typed_numbers(self) -> Sequence[NDArray[np.float64]] | None:
+        """`number_columns`, if by their types all have numbers or truth values; None if not."""
+        typed = self._is_array or (self.is_frame and len(self.numeric) == self.shape[1])
+        return self.number_columns([*range(self.shape[1])]) if typed else None
+
+    @property
+    def _is_array(self) -> bool:
+        return not self.is_frame and self.data.dtype.kind in "fiub"
 
     def numbers(self, *, allowed: str = "numbers") -> Any:
         """Cells as a float64 array, NaN where missing; a sparse table stays sparse.
 
         Cells that are not numbers are refused, and the message says that ``allowed`` was expected.
         """
-        if self.frame is None and self.data.dtype.kind in "fiub":
+        if self._is_array:
             return self.data.astype(np.float64, copy=False)
-        if self.frame is not None and len(self.numeric) == self.shape[1]:
+        if self.is_frame and len(self.numeric) == self.shape[1]:
             return self.numeric_block
-        numbers, numeric = np.empty(self.shape), [] if self.frame is None else self.numeric
+        numbers, numeric = np.empty(self.shape), self.numeric if self.is_frame else []
         if numeric:
             numbers[:, numeric] = self.numeric_block
         for j in sorted({*range(self.shape[1])} - {*numeric}):
@@ -198,9 +225,14 @@ class Batch:
         """`numbers` of some of the columns."""
         if len(columns) == self.shape[1]:
             return self.numbers(allowed=allowed)
-        if self.frame is not None and columns == self.numeric:
+        if self.is_frame and columns == self.numeric:
             return self.numeric_block
         return self.select_columns(columns).numbers(allowed=allowed)
+
+    def number_columns(self, columns: list[int], *, allowed: str = "numbers") -> Any:
+        """`numbers` of some of the columns, each (n_rows,); a sparse table stays one."""
+        numbers = self.numbers_of(columns, allowed=allowed)
+        return numbers if sparse.issparse(numbers) else numbers.T
 
     @cached_property
     def missing(self) -> Any:
@@ -283,8 +315,8 @@ def first_cell(mask: Any) -> tuple[int, int] | None:
 
 def same_index(one: Batch, other: Batch) -> bool:
     """False only if both are pandas tables and their indexes differ."""
-    both = hasattr(one.data, "iloc") and hasattr(other.data, "iloc")
-    return not both or bool(one.data.index.equals(other.data.index))
+    index, other_index = one.index, other.index
+    return index is None or other_index is None or bool(index.equals(other_index))
 
 
 def compare_indexes(features: Batch, labels: Batch, *, part: bool = False) -> str | None:
@@ -295,7 +327,7 @@ def compare_indexes(features: Batch, labels: Batch, *, part: bool = False) -> st
     """
     if same_index(features, labels):
         return None
-    index, label_index = features.data.index, labels.data.index
+    index, label_index = features.index, labels.index
     if set(index) == set(label_index):
         raise ValueError(
             f"{features.origin}: the labels have the same index as the features but in another "
@@ -319,20 +351,19 @@ def is_row_counter(index: Any, *, part: bool = False) -> bool:
 
 
 def row_ids(table: Any) -> Any:
-    """Index of a table of pandas if it has ids: a name, or values that are not numbers.
+    """Index of a batch, or a table of pandas, if it has ids: a name, or values beside numbers.
 
     An index of numbers without a name numbers rows, and says nothing about samples.
     """
-    if not hasattr(table, "iloc"):
+    if (index := table.index if isinstance(table, Batch) or hasattr(table, "iloc") else None) is None:
         return None
-    index = table.index
     named = any(name is not None for name in index.names)
     return index if named or index.inferred_type not in _NUMBERS else None
 
 
 def id_hashes(batch: Batch) -> NDArray[np.uint64] | None:
     """Hash of the id of each row, (n_rows,), the same in any table and process; None without."""
-    index = row_ids(batch.data)
+    index = row_ids(batch)
     if index is None:
         return None
     from pandas.util import hash_pandas_object
@@ -479,7 +510,9 @@ def present_rows(batch: Batch, missing: Any, *, allow_missing: bool) -> Mask:
 
 
 def _all_usable(numbers: Any, *, missing: bool = False) -> bool:
-    """Whether no number of an array or sparse array is too large, or NaN unless it may be."""
+    """Whether no number of arrays or a sparse array is too large, or NaN unless it may be."""
+    if isinstance(numbers, list):
+        return all(_all_usable(column, missing=missing) for column in numbers)
     stored = numbers.data if sparse.issparse(numbers) else numbers
     ends = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
     lowest, highest = (end.reduce(stored, axis=None, initial=0) for end in ends)
@@ -489,11 +522,13 @@ def _all_usable(numbers: Any, *, missing: bool = False) -> bool:
 def check_finite(batch: Batch, numbers: Any, columns: Sequence[int] | None = None) -> None:
     """Refuse NaN, infinities and numbers beyond `LARGEST` in the cells of a batch.
 
-    In cells of some ``columns`` of a batch, NaN is allowed, and means that they are missing.
+    In cells of some ``columns`` of a batch, which may be a list, NaN is allowed, and means that
+    they are missing.
     """
     lacks = columns is not None
     if _all_usable(numbers, missing=lacks):
         return
+    numbers = np.column_stack(numbers) if isinstance(numbers, list) else numbers
     cell = first_cell(
         mark_cells(numbers, lambda of: ~((np.abs(of) <= LARGEST) | (lacks & np.isnan(of))))
     )

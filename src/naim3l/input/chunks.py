@@ -5,11 +5,14 @@ once, features and labels together. Results are combined in a fixed order, so th
 scheduler nor the number of workers changes a bit of them.
 """
 
+import ctypes
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from threading import Event, Thread
 from typing import Any
 
@@ -20,9 +23,26 @@ from naim3l.input.batches import Batch
 
 # Seconds between looks at a cluster, and for which one without workers is waited for.
 LOOK, PATIENCE = 1.0, 30.0
+DASK_TRIM = "65536"  # bytes from which on its workers give memory back
+_TRIM, _MMAP = -1, -3  # options of mallopt in glibc
+_KEPT = {_TRIM: 2**28, _MMAP: 2**25}
 
 # A batch of rows, and its labels if they are read.
 Rows = tuple[Batch, Batch | None]
+
+
+@cache
+def keep_memory() -> None:
+    """Let a worker of a cluster keep the memory of its arrays for the next ones.
+
+    Dask starts workers with a setting by which they give it back at once, and getting it again
+    takes a third of their processor time. Another setting is left as it is.
+    """
+    if os.environ.get("MALLOC_TRIM_THRESHOLD_") == DASK_TRIM:
+        with suppress(OSError, AttributeError, TypeError):  # other systems have other libraries
+            mallopt = ctypes.CDLL(None).mallopt
+            for option, n_bytes in _KEPT.items():
+                mallopt(option, n_bytes)
 
 
 def on_cluster() -> bool:

@@ -234,20 +234,21 @@ class LabelSurvey:
         return LabelSurvey(words)
 
 
-def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.intp], list[Any]]]:
+def _distinct_cells(batch: Batch) -> Iterator[tuple[NDArray[np.integer], list[Any]]]:
     """`Batch.distinct` of each column; faster if all columns have numbers or truth values."""
     numbers = batch.typed_numbers()
     if numbers is None:
         yield from map(batch.distinct, range(batch.shape[1]))
         return
-    for column in np.ascontiguousarray(numbers.T):
-        missing, codes = np.isnan(column), np.full(len(column), -1)
+    for column in map(np.ascontiguousarray, numbers):
+        missing, codes = np.isnan(column), np.full(len(column), -1, dtype=np.int8)
         # Sorting all cells is slow, and these are nearly always all there are.
-        cells = {value: np.flatnonzero(column == value) for value in (-1.0, 0.0, 1.0)}
-        usual = [value for value, at in cells.items() if len(at)]
-        if sum(map(len, cells.values())) + np.count_nonzero(missing) == len(column):
-            for code, value in enumerate(usual):
-                codes[cells[value]] = code
+        cells = {value: column == value for value in (-1.0, 0.0, 1.0)}
+        n_cells = {value: np.count_nonzero(at) for value, at in cells.items()}
+        usual = [value for value, n in n_cells.items() if n]
+        if sum(n_cells.values()) + np.count_nonzero(missing) == len(column):
+            for code, value in enumerate(usual, start=1):
+                codes += cells[value] * np.int8(code)
             yield codes, usual
         else:
             values = np.unique(column[~missing])

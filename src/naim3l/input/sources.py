@@ -19,11 +19,12 @@ import numpy as np
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.files.columnar import PARQUET_EXTENSIONS, is_dataset
+from naim3l.files.columnar import PARQUET_EXTENSIONS, arrow_frame, is_dataset
 from naim3l.files.errors import ReadError, check_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
+from naim3l.input.arrow import ArrowBatch
 from naim3l.input.batches import Batch, compare_indexes, is_missing
-from naim3l.input.chunks import Fold, Rows, run_pass
+from naim3l.input.chunks import Fold, Rows, keep_memory, run_pass
 from naim3l.input.labels import USUAL_WORDS, LabelWords, label_batch
 from naim3l.input.views import (
     WIDE_TABLE,
@@ -104,9 +105,15 @@ class ChunkedTable:
             return self
         return replace(self, read=replace(self.read, text=(*self.read.text, *columns)))
 
-    def fold(self, task: Any, combine: Any, *, n_rows: Any = None, **options: Any) -> Any:
-        """Combined results of a task over the batches of all parts, see `Fold` and `run_pass`."""
+    def fold(
+        self, task: Any, combine: Any, *, n_rows: Any = None, keep: Any = None, **options: Any
+    ) -> Any:
+        """Combined results of a task over the batches of all parts, see `Fold` and `run_pass`.
+
+        ``keep`` makes of a fold, and the name of the table, one that keeps results of parts.
+        """
         fold, n_rows = Fold(task, combine), n_rows or self.lengths
+        fold = fold if keep is None else keep(self.name, fold)
         return run_pass(self.read, self.parts, fold, combine, n_rows=n_rows, **options)
 
 
@@ -296,8 +303,9 @@ class _FileReader:
     batch_rows: int | None
 
     def __call__(self, i: int, part: Any) -> Iterator[Rows]:
-        for frame, origin in part.batches(*self._columns(), self.batch_rows):
-            yield self._split(frame, origin)
+        keep_memory()
+        for table, origin in part.batches(*self._columns(), self.batch_rows, coded=True):
+            yield self._split(table, origin)
 
     def whole(self, table: FileTable) -> Rows:
         """All rows in one batch."""
@@ -310,15 +318,21 @@ class _FileReader:
         ids = () if self.id is None else (self.id,)
         return list(dict.fromkeys([*ids, *self.columns, *self.labels])), (*self.text, *ids)
 
-    def _split(self, frame: Any, origin: Origin) -> Rows:
-        origin = origin.of_table(self.table)
-        if self.id is not None:
-            frame = set_ids(frame, self.id, origin)
-        else:  # rows are numbered over the file
+    def _split(self, table: Any, origin: Origin) -> Rows:
+        origin, coded = origin.of_table(self.table), not hasattr(table, "iloc")
+        if self.id is None:  # rows are numbered over the file
             first = origin.first_row
-            frame = frame.set_axis(range(first, first + len(frame)), axis=0)
-        labels = Batch(frame[self.labels], origin, "label") if self.labels else None
-        return Batch(frame[self.columns], origin), labels
+            index = load_extra("pandas").RangeIndex(first, first + len(table))
+        else:
+            ids = arrow_frame(table.select([self.id])) if coded else table[[self.id]]
+            index = set_ids(ids, self.id, origin).index
+
+        def part(columns: list[str], word: str = "column") -> Batch:
+            if coded:
+                return ArrowBatch(table.select(columns), index, origin, word)
+            return Batch(table[columns].set_axis(index, axis=0), origin, word)
+
+        return part(self.columns), part(self.labels, "label") if self.labels else None
 
 
 # Collections of dask.
@@ -424,6 +438,7 @@ class _DaskReader:
     labelled: bool
 
     def __call__(self, i: int, part: Any, labels: Any = None) -> Iterator[Rows]:
+        keep_memory()
         origin = Origin(self.table, f"partition {i}")
         if isinstance(part, partial):
             part, labels = part()

@@ -126,7 +126,7 @@ class TableNames:
             return cls(False, list(used), columns, used, owner=owner)
         used = resolve_columns(views, tables[WIDE_TABLE])
         names = cls(True, list(used), columns, used, owner=owner)
-        names.validate(tables[WIDE_TABLE].data, reset=True)
+        names.validate(tables[WIDE_TABLE].head, reset=True)
         return names
 
     def _check_stored(self) -> None:
@@ -181,7 +181,7 @@ class TableNames:
     def split(self, table: str, batch: Batch) -> dict[str, Batch]:
         """Batch of each view of a table, with the columns that are used, checked by name."""
         if self.wide:
-            self.validate(batch.data, reset=False)
+            self.validate(batch.head, reset=False)
             origins = {view: batch.origin.of_table(f"view {view!r}") for view in self.views}
             return {v: batch.select_columns(self.used[v], of) for v, of in origins.items()}
         used, known = self.used[table], self.tables[table]

@@ -1,10 +1,11 @@
-"""The ridge with which the objective has a lower bound, and scores stay of the size of labels.
+"""The ridge with which the objective has a lower bound, and what is unbounded without one.
 
 ``||XW||_*`` rewards scores of all rows, and ``sum_k ||X_k W||_*`` limits those of rows with an
 observed positive. Scores of the other rows are limited only by the loss of their known labels, and
 by the ridge. docs/research/solver.md has the proofs.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from naim3l._arrays import Mask, Matrix, distinct
+from naim3l._arrays import Mask, Matrix, as_dense, distinct
 from naim3l._threads import thread_map
 from naim3l.problem.feature_blocks import GRAM_COLUMNS, Features, append_ones, weighted_gram
 from naim3l.problem.rotation import Rotation
@@ -24,10 +25,19 @@ if TYPE_CHECKING:
 
 # Relative accuracy of eigenvalues of views with too many rows and columns for a dense matrix.
 LANCZOS_ACCURACY = 1e-2
+# With at least so many columns, a few products for all labels at once first find the labels for
+# which the ridge is large enough by far, which are most; the matrices of the others are formed.
+# That is done again where one of these raises the ridge by this factor.
+TESTED_COLUMNS, TEST_STEPS, TEST_AGAIN = 64, 12, 1.1
+# Directions of a view with a smaller share of its largest squared singular value are not examined;
+# of the others, rows with less than the second share of the squared scores have none.
+EXAMINED, NONE = 1e-7, 1e-8
 
 
 def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
-    """Smallest ridge for which the scores that no label determines stay of the size of labels.
+    """Smallest ridge for which scores that no label determines gain nothing beyond size one.
+
+    That is their root mean square over the rows of a label and view, not the score of each row.
 
     In view v let ``X_P`` be the rows with label k known, weighted by their loss, and ``X_0`` the
     n_0 rows with label k unknown and no observed positive. The result is the largest eigenvalue of
@@ -49,6 +59,38 @@ def bounding_ridge(problem: "BaseProblem", lam: float) -> float:
             chunks = np.array_split(labels, min(problem.n_threads, len(labels)))
             ridge = max(thread_map(partial(view.raised, ridge, lam), chunks, len(chunks)))
     return float(ridge)
+
+
+def unlimited_scores(problem: "BaseProblem") -> tuple[int, int] | None:
+    """A view and a label whose scores nothing limits without a ridge, or None if none is found.
+
+    Along some weights of the label, all rows with an observed positive, and all in which the label
+    is known, have score 0, and others have not: loss and low-rank term stay, the high-rank term
+    falls without bound.
+    """
+    views = zip(problem.free_rows(), problem.grams, problem.positive_grams, strict=True)
+    for v, (view, gram, positive) in enumerate(views):
+        if gram is None or not view.n_free.any():
+            continue
+        if (directions := _without_positives(gram, positive)).size:
+            for k, known in enumerate(view.known_along(directions)):
+                if np.linalg.eigvalsh(known)[0] < NONE:
+                    return v, k
+    return None
+
+
+def _without_positives(gram: Matrix, positive: Matrix) -> Matrix:
+    """Directions (d, n) in which rows with an observed positive have no score, and others have.
+
+    The squares of their scores in all rows add up to 1.
+    """
+    if _is_at_least(positive, 2 * _rounding(gram, positive) * np.eye(len(gram)), 0.0):
+        return np.empty((len(gram), 0))
+    squares, vectors = np.linalg.eigh(gram)
+    kept = squares > EXAMINED * squares[-1]
+    whitening = vectors[:, kept] / np.sqrt(squares[kept])
+    shares, vectors = np.linalg.eigh(whitening.T @ positive @ whitening)
+    return np.asarray(whitening @ vectors[:, shares < NONE])
 
 
 @dataclass
@@ -79,19 +121,67 @@ class FreeRows:
             return X
         return append_ones(Rotation(X[:, :-1]).L) if self.fit_intercept else Rotation(X).L
 
+    def known_along(self, directions: Matrix) -> Iterator[Matrix]:
+        """``X_P'X_P`` of every label along directions (d, n), each (n, n)."""
+        scores = self.X @ directions
+        return (weighted_gram(scores, P_k) for P_k in self.P.T)
+
     def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """The ridge, or the largest eigenvalue of the labels' matrices if that is larger."""
         X = self.reduced
         grams = self.known_grams if X is self.X else None
-        for k in labels:
-            known, free = self.P[:, k], self.free[:, k]
+        tested = TESTED_COLUMNS <= min(X.shape) <= GRAM_COLUMNS
+        if tested:
+            labels = self._doubtful(ridge, lam, labels)
+        for i, k in enumerate(labels):
+            known, free, before = self.P[:, k], self.free[:, k], ridge
             gains = lam / np.sqrt(free.sum()) * free
             if min(X.shape) > GRAM_COLUMNS:
                 ridge = max(ridge, _by_products(X, known, gains, self.fit_intercept))
             else:
                 loss = weighted_gram(X, known) if grams is None else grams[k]
                 ridge = _raised(ridge, weighted_gram(X, gains), loss, self.fit_intercept)
+            if tested and ridge > TEST_AGAIN * before:
+                return self.raised(ridge, lam, labels[i + 1 :])
         return ridge
+
+    @cached_property
+    def _whitened(self) -> tuple[Matrix, Matrix]:
+        """Rows (n_rows, rank) around their mean, whose sum of squares is I, and the eigenvalues.
+
+        In single precision: whitened, what is compared is of size one.
+        """
+        X = as_dense(self.reduced)
+        X = X - X.mean(axis=0) if self.fit_intercept else X
+        squares, vectors = np.linalg.eigh(X.T @ X)
+        kept = squares > len(X.T) * np.finfo(X.dtype).eps * squares[-1]
+        whitened = X @ (vectors[:, kept] / np.sqrt(squares[kept]))
+        return whitened.astype(np.float32), squares[kept].astype(np.float32)
+
+    def _doubtful(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The labels whose eigenvalue is not clearly below the ridge, largest first.
+
+        By the smallest eigenvalue of ``X_P'X_P + ridge I - gain``, whitened, of Lanczos iterations
+        for all labels at once. A label that is known in no row, whose intercept counts, is kept.
+        """
+        X, squares = self._whitened
+        known, free = self.P[:, labels].astype(X.dtype), self.free[:, labels]
+        gains = np.float32(lam) / np.sqrt(free.sum(axis=0, dtype=X.dtype)) * free
+        weights, total = known - gains, known.sum(axis=0)
+        mean = X.T @ known / np.maximum(total, 1) * self.fit_intercept
+
+        def apply(W: Matrix) -> Matrix:
+            scores = X @ W
+            scores -= (mean * W).sum(axis=0)
+            scores *= weights
+            product = X.T @ scores - scores.sum(axis=0) * mean
+            return np.asarray(product + np.float32(ridge) / squares[:, None] * W)
+
+        start = np.random.default_rng(0).normal(size=mean.shape).astype(X.dtype)
+        smallest, error = _smallest_eigenvalues(apply, start, TEST_STEPS)
+        margin = np.where(total > 0, smallest - 2 * error, -np.inf)
+        order = np.argsort(margin, kind="stable")
+        return labels[order][margin[order] < 1e-3]
 
 
 @dataclass
@@ -106,6 +196,10 @@ class FreeRowSums:
     @cached_property
     def labels(self) -> NDArray[np.intp]:
         return distinct(self.known_grams)[0]
+
+    def known_along(self, directions: Matrix) -> Iterator[Matrix]:
+        """As that of rows."""
+        return (directions.T @ gram @ directions for gram in self.known_grams)
 
     def raised(self, ridge: float, lam: float, labels: NDArray[np.intp]) -> float:
         """As that of rows."""
@@ -165,6 +259,30 @@ def _raised(ridge: float, gain: Matrix, loss: Matrix, fit_intercept: bool) -> fl
         return ridge
     largest = linalg.eigvalsh(excess, subset_by_index=[len(excess) - 1] * 2)[0]
     return max(ridge, largest) if largest > rounding else ridge
+
+
+def _smallest_eigenvalues(
+    apply: Callable[[Matrix], Matrix], W: Matrix, n_steps: int
+) -> tuple[Matrix, Matrix]:
+    """Smallest Ritz value of several symmetric matrices, and the norm of its residual.
+
+    ``apply`` multiplies each matrix with its own column of ``W``, (n, n_matrices).
+    """
+    basis: list[Matrix] = []
+    T = np.zeros((W.shape[1], n_steps, n_steps))
+    for step in range(n_steps):
+        length = np.linalg.norm(W, axis=0)
+        if step:
+            T[:, step - 1, step] = T[:, step, step - 1] = length
+        ended = length <= n_steps * np.finfo(W.dtype).eps  # the vectors span all that there is
+        basis.append(np.where(ended, 0, W / np.where(ended, 1, length)))
+        W = apply(basis[-1])
+        T[:, step, step] = (basis[-1] * W).sum(axis=0)
+        for _ in range(2):  # rounding errors would bring back vectors that were found
+            for Q in basis:
+                W = W - (Q * W).sum(axis=0) * Q
+    values, vectors = np.linalg.eigh(T)
+    return values[:, 0], np.linalg.norm(W, axis=0) * abs(vectors[:, -1, 0])
 
 
 def _by_products(X: Features, known: Matrix, gains: Matrix, fit_intercept: bool) -> float:

@@ -20,7 +20,7 @@ from naim3l._threads import blas_threads, limited_blas, thread_map
 from naim3l.problem.feature_blocks import Features, append_ones
 
 # Numbers of the rows from which one label after the other is gathered, so that they fit in a cache.
-BLOCK_NUMBERS = 250_000
+BLOCK_NUMBERS = 500_000
 # Sparse rows with a larger share of stored numbers are multiplied as dense ones, which is faster.
 SPARSE_SHARE = 0.05
 # Rows that are factored at a time, relative to the number of columns.
@@ -67,6 +67,10 @@ class LabelCounts(ArrayFields):
     def combine(self, other: "LabelCounts") -> "LabelCounts":
         """Counts of the rows of both."""
         return LabelCounts(self.n_known + other.n_known, self.n_positives + other.n_positives)
+
+    def minus(self, other: "LabelCounts") -> "LabelCounts":
+        """Counts of these rows without others."""
+        return LabelCounts(self.n_known - other.n_known, self.n_positives - other.n_positives)
 
     @property
     def only(self) -> Mask:
@@ -127,9 +131,11 @@ class RowStatistics(ArrayFields):
                     n_free[s] += ((held[rows] < 0) | (held[rows] == s - 1)).sum(axis=0)
                 for X_b, at in _blocks(X, rows, fit_intercept):
                     gram += (gram_b := as_dense(X_b.T @ X_b))
+                    Y_b, held_b = Y[at], held[at]
                     for cell in range(n_cells):
-                        targets[cell] += X_b.T @ (Y[at] * (held[at] == cell)).astype(X.dtype)
-                    _add_grams(X_b, held[at], gram_b, known, open_in, n_threads)
+                        signs = Y_b * (held_b == cell) if n_cells > 1 else Y_b
+                        targets[cell] += X_b.T @ signs.astype(X.dtype)
+                    _add_grams(X_b, held_b, gram_b, known, open_in, n_threads)
             cells = (Y > 0) * (held + 1)
             sums, factors = _positives(X, cells, n_cells, fit_intercept, n_threads)
         heights = np.reshape([len(R) for R in factors], (n_cells, c))
@@ -213,7 +219,7 @@ def triangular(pieces: Sequence[Matrix]) -> Matrix:
 
 def _cells(Y: NDArray[Any], folds: NDArray[np.int8] | None) -> NDArray[np.int8]:
     """Fold of each known entry, which is 0 without folds; -1 of the others."""
-    return np.where(Y != 0, np.int8(0) if folds is None else folds, np.int8(-1))
+    return -(Y == 0).view(np.int8) if folds is None else np.where(Y != 0, folds, np.int8(-1))
 
 
 def _rows_by_sets(

@@ -43,6 +43,9 @@ STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "worst", "exact", "checked
 # many times the size of the weights, only the weights are stored.
 STATE_LIMIT, STATE_TIMES = 2**25, 8
 BASIS = "basis"  # begins the names of the singular vectors of a group of labels
+# Coupling is strong where the high-rank term is this share of all others at the end. There, where
+# a fit ends depends on its start; a second one is this accurate a ridge solution.
+STRONG, SECOND_ACCURACY = 0.5, 1e-6
 # Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -162,6 +165,29 @@ def solve_fast(
         if result.history and not result.history[-1]["outer"]:
             result.history[-1] |= objective.parts(objective.problem.asarray(result.W))
         return result
+
+
+def start_again(objective: Objective, result: SolverResult, **options: Any) -> SolverResult:
+    """The result of `solve_fast`, or that of a second start if its objective is lower.
+
+    Only where coupling is strong is there a second one: at the ridge solution, solved accurately.
+    ``options`` are those of the first fit.
+    """
+    if result.interrupted or not result.history or not _is_strong(result.history[-1]):
+        return result
+    problem = objective.problem
+    step = make_weight_step(problem, objective.ridge, SECOND_ACCURACY)
+    W = step(problem.targets, LEAST_MU, namespace_of(problem.targets).zeros_like(problem.targets))
+    second = solve_fast(objective, as_numpy(W), **options)
+    lower = second.history and second.history[-1]["objective"] < result.history[-1]["objective"]
+    best = second if lower else result
+    best.interrupted = second.interrupted
+    return best
+
+
+def _is_strong(record: Record) -> bool:
+    others = sum(record[name] for name in ("loss", "low_rank", "ridge"))
+    return -record["high_rank"] > STRONG * others
 
 
 def _is_converged(record: Record, tol: float) -> bool:

@@ -19,6 +19,7 @@ Examples
 0.99
 """
 
+from naim3l_bench.methods.cpm_nets import CPMNets
 from naim3l_bench.methods.dm2l import DM2L
 from naim3l_bench.methods.glocal import GLOCAL
 from naim3l_bench.methods.imsf import IMSF
@@ -28,4 +29,14 @@ from naim3l_bench.methods.lvsl import LVSL
 from naim3l_bench.methods.multigraph import MultiGraph
 from naim3l_bench.methods.mvliv import MVLIV
 
-__all__ = ["DM2L", "GLOCAL", "IMSF", "IMVWL", "LRMMC", "LVSL", "MVLIV", "MultiGraph"]
+__all__ = [
+    "DM2L",
+    "GLOCAL",
+    "IMSF",
+    "IMVWL",
+    "LRMMC",
+    "LVSL",
+    "MVLIV",
+    "CPMNets",
+    "MultiGraph",
+]

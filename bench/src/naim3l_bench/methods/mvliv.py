@@ -207,7 +207,7 @@ class FactoredViews:
 
 def _outer(F: Matrix) -> Matrix:
     """Products of each row with itself, (n_rows, rank^2)."""
-    return (F[:, :, None] * F[:, None, :]).reshape(len(F), -1)
+    return (F[:, :, None] * F[:, None, :]).reshape(len(F), F.shape[1] ** 2)
 
 
 def _blocks(n_rows: int, n_numbers: int) -> list[slice]:

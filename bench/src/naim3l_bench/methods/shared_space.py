@@ -77,8 +77,14 @@ def by_pattern(
         yield rows, grams[pattern].sum(axis=0), right[rows]
 
 
-def fold_in(basis: Matrix, features: Sequence[Matrix], present: Mask, penalty: Matrix) -> Matrix:
-    """Points ``h`` (n_rows, rank) that minimise ``sum_v |x_v - U_v h|^2 + h' penalty h``.
+def fold_in(
+    basis: Matrix,
+    features: Sequence[Matrix],
+    present: Mask,
+    penalty: Matrix,
+    pull: Matrix | float = 0.0,
+) -> Matrix:
+    """Points ``h`` that minimise ``sum_v |x_v - U_v h|^2 + h' penalty h + 2 pull'h``.
 
     Parameters
     ----------
@@ -86,10 +92,16 @@ def fold_in(basis: Matrix, features: Sequence[Matrix], present: Mask, penalty: M
         As in `by_pattern`.
     penalty : ndarray of shape (rank, rank)
         Positive definite.
+    pull : float or ndarray of shape (n_rows, rank)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, rank)
     """
     points = np.empty((present.shape[1], basis.shape[1]))
+    pull = np.broadcast_to(pull, points.shape)
     for rows, gram, right in by_pattern(basis, features, present):
-        points[rows] = np.linalg.solve(gram + penalty, right.T).T
+        points[rows] = np.linalg.solve(gram + penalty, (right - pull[rows]).T).T
     return points
 
 
