@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, LabelSubspaceRidge, ModelFileError, join_views
@@ -309,7 +310,7 @@ def test_a_transformer_needs_trust(tmp_path):
     again = Statistics.load(tmp_path / "all.stats", trusted=[StandardScaler])
     assert_same(clone(model).fit_statistics(again), clone(model).fit_statistics(found))
     other = ColumnPlan.of(data.views, data.labels, estimator=model)
-    with pytest.raises(ValueError, match="transformers differ"):  # which cannot be compared
+    with pytest.raises(ValueError, match="transformers"):  # which cannot be compared
         found + collect(other, data.views, data.labels, source="other")
     with pytest.raises(ValueError, match="may have rows, of which a kernel or transformer"):
         collect(plan, data.views, data.labels, shareable=True)
@@ -335,3 +336,12 @@ def test_arrays_without_names():
         assert_same(clone(model).fit_statistics(collect(plan, X, y)), clone(model).fit(X, y), 1e-3)
     with pytest.raises(ValueError, match="2 columns of labels, and 3 in the plan"):
         collect(plan, X, y[:, :2])
+
+
+def test_a_number_as_ridge_needs_no_rows_that_only_the_ridge_limits():
+    X, y = tables("apart")
+    plan = ColumnPlan.of(X, y, estimator=NAIM3L(ridge=0.0, random_state=0))
+    model = NAIM3L(ridge=0.0, random_state=0, max_iter=2, tol=1e-12)
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=2"):
+        model.fit_statistics(collect(plan, X, y, source="all"))
+    assert model.ridge_ == 0

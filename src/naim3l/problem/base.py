@@ -225,7 +225,10 @@ class BaseProblem(ABC):
 
     @abstractmethod
     def free_rows(self) -> Sequence[FreeRows | FreeRowSums]:
-        """For every label, the rows of a view with it unknown and no observed positive."""
+        """For every label, the rows of a view with it unknown and no observed positive.
+
+        Empty if nothing is known of them, because a fit in chunks has a number as its ridge.
+        """
 
     # Functions of the labels' blocks.
 

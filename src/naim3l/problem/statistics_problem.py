@@ -176,7 +176,8 @@ class StatisticsProblem(BaseProblem):
             return self.rows.free_rows([view.known_grams for view in self.views])
         found = []
         for view in self.views:
-            assert view.free_grams is not None and view.n_free is not None
+            if view.free_grams is None or view.n_free is None:
+                return []
             sums = view.known_grams, view.free_grams, view.n_free
             found.append(FreeRowSums(*sums, self.fit_intercept))
         return found
