@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from naim3l import NAIM3L, NAIM3LCV, DataWarning, LabelSubspaceRidge, ModelFileError, join_views
@@ -337,3 +338,13 @@ def test_arrays_without_names():
         assert_same(clone(model).fit_statistics(collect(plan, X, y)), clone(model).fit(X, y), 1e-3)
     with pytest.raises(ValueError, match="2 columns of labels, and 3 in the plan"):
         collect(plan, X, y[:, :2])
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_fits_without_sums_for_the_ridge_that_bounds_them(ridge):
+    """Neither a ridge of 0, nor a fit that has not converged, needs these."""
+    X, y = tables("apart")
+    model = NAIM3L(ridge=ridge, max_iter=1)
+    found = collect(ColumnPlan.of(X, y, estimator=model), X, y)
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=1"):
+        model.fit_statistics(found)
