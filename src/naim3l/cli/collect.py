@@ -218,9 +218,9 @@ def _reveals(found: Any) -> list[str]:
             "anonymity: two files that differ by one row tell that row."
         ]
     rows = [f"{n} of {view}" for view, n in found.readable_rows.items() if n]
-    return [f"Encoded rows, with their labels, can be read from it: {', '.join(rows)}."] * bool(
-        rows
-    )
+    if not rows:
+        return ["Sums of few rows may tell of these: treat it as you treat the tables."]
+    return [f"Encoded rows, with their labels, can be read from it: {', '.join(rows)}."]
 
 
 def _text(value: Any) -> str:

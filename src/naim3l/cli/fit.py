@@ -273,9 +273,11 @@ def _check_enough(labels: list[Any]) -> None:
 
 def _summarise(model: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What is printed about a fit, given facts about its views."""
+    from naim3l.cli.tables import stored_roles
+
     maps, used = model.kernel_maps_, model.names_.used
     for name, of_view in facts.items():
-        of_view |= {"columns": len(used[name]), "id": model.roles_.get(name, {}).get("id")}
+        of_view |= {"columns": len(used[name]), "id": stored_roles(model, name)["id"]}
     return {
         "labels": model.label_names_,
         "views": facts,

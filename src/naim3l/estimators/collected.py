@@ -129,7 +129,7 @@ class Statistics:
     def __add__(self, other: "Statistics") -> "Statistics":
         if not isinstance(other, Statistics):
             return NotImplemented
-        mine, its = (" and ".join(map(repr, of.sources)) for of in (self, other))
+        mine, its = (some(list(of.sources), 4) for of in (self, other))
         self.plan._check_same(other.plan, mine, its)
         if self.shareable != other.shareable:
             which, rest = (mine, its) if self.shareable else (its, mine)
@@ -144,7 +144,7 @@ class Statistics:
     def __sub__(self, other: "Statistics") -> "Statistics":
         if not isinstance(other, Statistics):
             return NotImplemented
-        mine, its = (" and ".join(map(repr, of.sources)) for of in (self, other))
+        mine, its = (some(list(of.sources), 4) for of in (self, other))
         if not (self.shareable and other.shareable):
             raise ValueError(
                 f"{its} cannot be taken away from {mine}: these statistics have triangular factors "

@@ -483,7 +483,7 @@ class NAIM3L(CoupledModel):
 
     def _refuse_unlimited(self, objective: Objective) -> None:
         """Raise where it is clear before the fit that the objective falls without bound."""
-        if objective.ridge > 0 or not objective.high_rank:
+        if objective.ridge > 0 or not (objective.high_rank and objective.problem.knows_free_rows):
             return
         found, of = unlimited_scores(objective.problem.rows or objective.problem), "a label"
         if any(objective.problem.add_up(found is not None)):  # at all sites at once
@@ -492,9 +492,9 @@ class NAIM3L(CoupledModel):
                 of = f"label {label!r} in view {view!r}"
             needed = objective.problem.bounding_ridge(self.lam)
             raise FloatingPointError(
-                f"The objective falls without bound: with ridge=0, nothing limits the scores of {of} "
-                "in rows in which it is unknown and no label is positive, and these are rewarded "
-                f"for high rank. Use ridge={needed:.2g} or ridge={AUTO!r}, or use "
+                "The objective falls without bound: with ridge=0, nothing limits the scores of "
+                f"{of} in rows in which it is unknown and no label is positive, and these are "
+                f"rewarded for high rank. Use ridge={needed:.2g} or ridge={AUTO!r}, or use "
                 'variant="low-rank".'
             )
 
@@ -506,8 +506,8 @@ class NAIM3L(CoupledModel):
             f"NAIM3L did not converge in max_iter={self.max_iter} iterations (tol={self.tol:g}): "
             f"{reached}. "
         )
-        high_rank = VARIANTS[self.variant][1]
-        needed = objective.problem.bounding_ridge(self.lam) if high_rank else 0.0
+        known = objective.high_rank and objective.problem.knows_free_rows
+        needed = objective.problem.bounding_ridge(self.lam) if known else 0.0
         if objective.ridge >= needed:
             return f"{message}{ADVICE}"
         auto = "" if self.solver == "paper" else f" or ridge={AUTO!r}"

@@ -86,7 +86,7 @@ class ColumnPlan:
     seed: Annotated[int, Whole(0)]
     n_folds: Annotated[int, Whole(0, 127)]
     free: Annotated[bool, Flag()]
-    roles: Annotated[dict[str, Any], Plain()] = field(default_factory=dict)
+    roles: Annotated[dict[str, Any], MapOf(Plain())] = field(default_factory=dict)
     titles: Annotated[dict[str, str], MapOf(Text())] = field(default_factory=dict)
     mark: Annotated[str, Text()] = ""
 

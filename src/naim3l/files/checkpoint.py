@@ -109,8 +109,8 @@ class Checkpoint:
                 own = archive.document.get("key")
             if own == self.key:
                 self.path.unlink()
+                self.remove_results()
             remove_parts(self.path)
-        self.remove_results()
 
     @property
     def results(self) -> Path:

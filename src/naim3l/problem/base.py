@@ -223,12 +223,14 @@ class BaseProblem(ABC):
     def label_rows(self, v: int) -> Iterable[Features]:
         """``X_k`` of a view for every label, or its factor."""
 
+    @property
+    def knows_free_rows(self) -> bool:
+        """Whether there are `free_rows`; statistics have them only if they were asked for."""
+        return True
+
     @abstractmethod
     def free_rows(self) -> Sequence[FreeRows | FreeRowSums]:
-        """For every label, the rows of a view with it unknown and no observed positive.
-
-        Empty if nothing is known of them, because a fit in chunks has a number as its ridge.
-        """
+        """For every label, the rows of a view with it unknown and no observed positive."""
 
     # Functions of the labels' blocks.
 

@@ -68,11 +68,8 @@ def unlimited_scores(problem: "BaseProblem") -> tuple[int, int] | None:
     is known, have score 0, and others have not: loss and low-rank term stay, the high-rank term
     falls without bound.
     """
-    views = problem.free_rows()
-    if not any(view.n_free.any() for view in views):
-        return None
-    grams = zip(views, problem.grams, problem.positive_grams, strict=True)
-    for v, (view, gram, positive) in enumerate(grams):
+    views = zip(problem.free_rows(), problem.grams, problem.positive_grams, strict=True)
+    for v, (view, gram, positive) in enumerate(views):
         if gram is None or not view.n_free.any():
             continue
         if (directions := _without_positives(gram, positive)).size:

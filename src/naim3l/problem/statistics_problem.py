@@ -171,13 +171,16 @@ class StatisticsProblem(BaseProblem):
     def label_rows(self, v: int) -> list[Matrix]:
         return split_factors(self.views[v].factors, self.views[v].heights)
 
+    @property
+    def knows_free_rows(self) -> bool:
+        return self.rows is not None or all(of.free_grams is not None for of in self.views)
+
     def free_rows(self) -> Sequence[FreeRows | FreeRowSums]:
         if self.rows is not None:
             return self.rows.free_rows([view.known_grams for view in self.views])
         found = []
         for view in self.views:
-            if view.free_grams is None or view.n_free is None:
-                return []
+            assert view.free_grams is not None and view.n_free is not None
             sums = view.known_grams, view.free_grams, view.n_free
             found.append(FreeRowSums(*sums, self.fit_intercept))
         return found
