@@ -30,6 +30,9 @@ N_WEIGHT_ARRAYS, N_BLOCK_ARRAYS = 16, 5
 N_FIT_STACKS = 5
 # Statistics of chunks in memory besides those of running tasks: two are combined to a third.
 N_COMBINED = 3
+# Copies of sampled rows with their labels while held-out scores are compared, and the share of the
+# memory that they may take.
+N_SAMPLE_COPIES, SHARE_OF_SAMPLES = 10, 0.5
 # Statistics of more bytes than this are never computed, even if they would save time.
 MOST_BYTES = 4 * 2**30
 
@@ -184,3 +187,12 @@ def refuse_statistics(
         f"To lower this, {', '.join(cures[:-1])}, or {cures[-1]}.",
         memory,
     )
+
+
+def fitting_sample(widths: Mapping[str, int], n_labels: int, most: int, memory: float) -> int:
+    """Rows of each view on which held-out entries are judged, so that they fit in memory.
+
+    ``widths`` are the encoded columns of each view, and of the columns that it shares.
+    """
+    numbers = sum(widths.values()) + len(widths) * n_labels
+    return min(most, int(SHARE_OF_SAMPLES * memory / (8 * N_SAMPLE_COPIES * max(numbers, 1))))
