@@ -474,8 +474,7 @@ class Training:
         positions = [-1 if at is None else at for at in self.positions[name]]
         starts, number = np.cumsum([0, *self.lengths[name]]), list(self.tables).index(name)
         given = name, self.names, self.decoders[name], positions
-        given = *given, starts, int(starts[-1]), self.seed, number
-        return Reader(*given, self.sample_rows)
+        return Reader(*given, starts, int(starts[-1]), self.seed, number, self.sample_rows)
 
     @property
     def _options(self) -> dict[str, Any]:
