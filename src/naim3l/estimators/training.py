@@ -43,11 +43,16 @@ from naim3l.features.shared import SharedColumns, find_shared
 from naim3l.features.survey import TableSurvey, combine_items
 from naim3l.files.checkpoint import KeptFold
 from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
-from naim3l.input.chunks import memory_limit, n_workers
+from naim3l.input.chunks import memory_limit, n_workers, on_cluster
 from naim3l.input.labels import LabelDecoder, LabelSurvey, LabelWords, check_seen, match_labels
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import TableNames, is_separate
-from naim3l.problem.cost_model import choose_form, fitting_sample, refuse_statistics
+from naim3l.problem.cost_model import (
+    choose_form,
+    fitting_sample,
+    refuse_blocks,
+    refuse_statistics,
+)
 from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sampled import SampledProblem
 from naim3l.problem.sampling import ALL_BITS, OF_IDS, RowSample, deal_keys, fold_keys, repeated
@@ -571,6 +576,8 @@ class ChunkedTraining(Training):
         checkpoint = open_checkpoint(facts)
         plan = self.plan()
         found = self._restored(checkpoint) or self._statistics(plan, checkpoint)
+        limit = None if on_cluster() else memory_limit()  # it is solved in this process
+        refuse_blocks([found[view][0] for view in self.names.views], limit)
         if self.names.wide:
             found[COUNTS][1].warn()
         return problem_of(self.model, plan, found, checkpoint)

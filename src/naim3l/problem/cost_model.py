@@ -1,7 +1,7 @@
 """Costs of a fit: the cheaper form of a problem, and refusals of what does not fit in memory."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +12,7 @@ from naim3l.problem.base import BaseProblem
 from naim3l.problem.feature_blocks import FEWER_COLUMNS, has_gram, refuse_beyond
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
+from naim3l.problem.sufficient_statistics import RowStatistics
 from naim3l.problem.torch_problem import TorchProblem
 
 logger = logging.getLogger(__name__)
@@ -196,3 +197,16 @@ def fitting_sample(widths: Mapping[str, int], n_labels: int, most: int, memory: 
     """
     numbers = sum(widths.values()) + len(widths) * n_labels
     return min(most, int(SHARE_OF_SAMPLES * memory / (8 * N_SAMPLE_COPIES * max(numbers, 1))))
+
+
+def refuse_blocks(statistics: Sequence[RowStatistics], memory: float | None = None) -> None:
+    """Refuse a fit whose blocks, of the factors of all labels' positives, do not fit in memory."""
+    n_labels, rows = statistics[0].heights.shape[1], 0
+    for of_view in statistics:
+        rows += int(np.minimum(of_view.n_positives.sum(axis=0), len(of_view.gram)).sum())
+    refuse_beyond(
+        f"scores of {n_labels} labels in {rows} rows, at most as many as columns for each label",
+        8 * N_BLOCK_ARRAYS * rows * n_labels,
+        f"Fit fewer labels at a time, or keep fewer columns ({FEWER_COLUMNS}).",
+        memory,
+    )
