@@ -9,10 +9,14 @@ import pytest
 from naim3l.problem import cost_model, feature_blocks
 from naim3l.problem.cost_model import (
     N_BLOCK_ARRAYS,
+    N_SAMPLE_COPIES,
     N_WEIGHT_ARRAYS,
+    SHARE_OF_SAMPLES,
     choose_form,
     estimate_costs,
+    fitting_sample,
     move_to,
+    refuse_blocks,
     refuse_chunks,
     refuse_statistics,
     statistics_bytes,
@@ -107,6 +111,24 @@ def test_bytes_are_those_of_the_statistics_of_a_chunk(rng, n_folds, free):
     found = RowStatistics.of(X, Y, folds, n_folds=n_folds, fit_intercept=True, free=free)
     held = sum(A.nbytes for A in found.to_arrays().values())
     assert held == pytest.approx(statistics_bytes(10, 5, n_folds=n_folds, free=free), rel=0.05)
+
+
+def test_blocks_of_many_labels_are_refused_before_the_solver(rng):
+    X, Y = rng.normal(size=(200, 4)), np.where(rng.random((200, 30)) < 0.5, 1, -1)
+    found = RowStatistics.of(X, Y.astype(np.int8))
+    problem = StatisticsProblem([found.view()], fit_intercept=False)
+    n_bytes = 8 * N_BLOCK_ARRAYS * problem.label_scores(np.zeros((4, 30))).size
+    refuse_blocks([found], n_bytes)
+    with pytest.raises(MemoryError, match="30 labels in 120 rows.*Fit fewer labels at a time"):
+        refuse_blocks([found], n_bytes - 1)
+
+
+def test_samples_take_the_share_of_the_memory_that_they_may_and_no_more_rows_than_asked_for():
+    widths = {"clinic": 51, "lab": 31}
+    assert fitting_sample(widths, 9, 50_000, 1e12) == 50_000
+    n_rows = fitting_sample(widths, 9, 50_000, 1e8)
+    row_bytes = 8 * (51 + 31 + 2 * 9) * N_SAMPLE_COPIES
+    assert n_rows * row_bytes <= SHARE_OF_SAMPLES * 1e8 < (n_rows + 1) * row_bytes
 
 
 class TestRefusal:

@@ -43,11 +43,16 @@ from naim3l.features.shared import SharedColumns, find_shared
 from naim3l.features.survey import TableSurvey, combine_items
 from naim3l.files.checkpoint import KeptFold
 from naim3l.input.batches import Batch, compare_indexes, id_groups, id_hashes, present_rows
-from naim3l.input.chunks import memory_limit, n_workers
+from naim3l.input.chunks import memory_limit, n_workers, on_cluster
 from naim3l.input.labels import LabelDecoder, LabelSurvey, LabelWords, check_seen, match_labels
 from naim3l.input.sources import MemoryTable, Table, all_chunked, open_tables
 from naim3l.input.views import TableNames, is_separate
-from naim3l.problem.cost_model import choose_form, refuse_statistics
+from naim3l.problem.cost_model import (
+    choose_form,
+    fitting_sample,
+    refuse_blocks,
+    refuse_statistics,
+)
 from naim3l.problem.rows import Problem, SharedRows
 from naim3l.problem.sampled import SampledProblem
 from naim3l.problem.sampling import ALL_BITS, OF_IDS, RowSample, deal_keys, fold_keys, repeated
@@ -195,6 +200,7 @@ class Reader:
     n_rows: int | None  # of the whole table, if it is known
     seed: int  # of the hashes of rows
     number: int  # of the table, for these hashes
+    most: int = SAMPLE_ROWS  # of a sample
 
     def signed(self, labels: Batch) -> NDArray[np.int8]:
         """Labels of a batch as 1, -1 and 0, (n_rows, n_labels)."""
@@ -207,7 +213,7 @@ class Reader:
     def sample(self, rows: NDArray[np.int64], arrays: tuple[Any, ...]) -> RowSample:
         """Sample of rows with these numbers, of which ``arrays`` has what is kept."""
         given = self.seed, self.number, rows, arrays
-        return RowSample.of(SAMPLE_ROWS, *given, n_rows=self.n_rows)
+        return RowSample.of(self.most, *given, n_rows=self.n_rows)
 
     def keys(self, rows: NDArray[np.int64], present: Mask, batch: Batch) -> Hashes:
         """Hashes by which the marked rows of a batch, with these numbers, are dealt to folds."""
@@ -368,7 +374,7 @@ class Training:
     names: TableNames
     specs: dict[str, FeatureSpec]
 
-    seed = 0
+    seed, sample_rows = 0, SAMPLE_ROWS
 
     def __post_init__(self) -> None:
         self.plans: dict[str, ViewPlan | None] = {}
@@ -473,7 +479,7 @@ class Training:
         positions = [-1 if at is None else at for at in self.positions[name]]
         starts, number = np.cumsum([0, *self.lengths[name]]), list(self.tables).index(name)
         given = name, self.names, self.decoders[name], positions
-        return Reader(*given, starts, int(starts[-1]), self.seed, number)
+        return Reader(*given, starts, int(starts[-1]), self.seed, number, self.sample_rows)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -570,6 +576,8 @@ class ChunkedTraining(Training):
         checkpoint = open_checkpoint(facts)
         plan = self.plan()
         found = self._restored(checkpoint) or self._statistics(plan, checkpoint)
+        limit = None if on_cluster() else memory_limit()  # it is solved in this process
+        refuse_blocks([found[view][0] for view in self.names.views], limit)
         if self.names.wide:
             found[COUNTS][1].warn()
         return problem_of(self.model, plan, found, checkpoint)
@@ -589,7 +597,10 @@ class ChunkedTraining(Training):
             widths |= {COMMON + view: self.shared.n_features + 1 for view in self.specs}
         sizes: dict[str, Any] = {"n_folds": self.n_folds, "free": self.free}
         if any(table.chunked for table in self.tables.values()):
-            sizes |= {"n_tasks": n_workers(), "memory": memory_limit()}
+            sizes |= {"n_tasks": n_workers(), "memory": (limit := memory_limit())}
+            if limit is not None:
+                given = widths, len(self.names.labels), SAMPLE_ROWS, limit
+                self.sample_rows = fitting_sample(*given)
         refuse_statistics(widths, len(self.names.labels), **sizes)
 
     def _run(self, title: str, task: Callable[..., Any], *given: Any) -> dict[str, Any]:

@@ -337,9 +337,7 @@ class ViewPlan:
             numbers.data[missing] = self.means[numbers.indices[missing]]
         return numbers
 
-    def finish(
-        self, numbers: NDArray[np.float64], gaps: Collection[int] | None = None
-    ) -> None:
+    def finish(self, numbers: NDArray[np.float64], gaps: Collection[int] | None = None) -> None:
         """Take logarithms of columns other than text, and fill in missing cells, in place.
 
         If ``gaps`` are given, only these columns have missing cells.

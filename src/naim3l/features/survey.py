@@ -710,11 +710,11 @@ class LabelTies:
                 n, 2, n_signs // 2
             )
 
-        known = np.zeros((missing.shape[1], n_signs))
+        n_known = np.zeros((missing.shape[1], n_signs))
         for start in range(0, len(signs), EXACT_ROWS):
             at = slice(start, start + EXACT_ROWS)
-            known += (~missing[at]).T.astype(np.float32) @ signs[at].astype(np.float32)
-        known = known.astype(np.int64).reshape(-1, 2, n_signs // 2)
+            n_known += (~missing[at]).T.astype(np.float32) @ signs[at].astype(np.float32)
+        known = n_known.astype(np.int64).reshape(-1, 2, n_signs // 2)
         tied: dict[int, Any] = dict.fromkeys(values)
         for j, (codes, keys) in values.items():
             if len(keys) <= MOST_TIED:  # all known cells have a value that is the only one

@@ -30,23 +30,35 @@ class RowGroup:
     columns: dict[str, Any]  # fields of pyarrow, with types that hold the values of all files
 
     def batches(
+        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Batches of at most ``batch_rows`` rows; the row group is decoded once for all of them."""
+        for table, origin in self._tables(columns, text_columns, batch_rows, coded=False):
+            yield arrow_frame(table), origin
+
+    def coded(
+        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+    ) -> Iterator[tuple[Any, Origin]]:
+        """The same, as tables of Arrow in which text has codes, as it mostly has in files.
+
+        They are tables of pandas if a column has another type than numbers, dates or text.
+        """
+        if not all(_is_plain(self.columns[name].type) for name in columns):
+            return self.batches(columns, text_columns, batch_rows)
+        return self._tables(columns, text_columns, batch_rows, coded=True)
+
+    def _tables(
         self,
         columns: Sequence[str],
         text_columns: Collection[str],
         batch_rows: int | None,
         *,
-        coded: bool = False,
+        coded: bool,
     ) -> Iterator[tuple[Any, Origin]]:
-        """Batches of at most ``batch_rows`` rows; the row group is decoded once for all of them.
-
-        They are tables of pandas, or, if they may be ``coded`` and have none but usual types, of
-        Arrow, in which text has codes, as it mostly has in files.
-        """
         pyarrow, parquet = load_extra("pyarrow"), load_extra("pyarrow.parquet")
         fields = {name: self.columns[name] for name in columns}
         keys, first_row = _folder_columns(self.fragment), self.first_row
         stored = [field.name for field in fields.values() if field.name not in keys]
-        coded = coded and all(_is_plain(field.type) for field in fields.values())
         text = [f.name for f in fields.values() if coded and f.type == pyarrow.string()]
         with parquet.ParquetFile(
             self.fragment.open(), buffer_size=_BUFFER_BYTES, pre_buffer=False, read_dictionary=text
@@ -66,8 +78,7 @@ class RowGroup:
                     else _tamed(_cast(table[f.name], f, self.path, coded), name in text_columns)
                     for name, f in fields.items()
                 }
-                table = pyarrow.table(cells)
-                yield table if coded else arrow_frame(table), Origin("", self.name, first_row)
+                yield pyarrow.table(cells), Origin("", self.name, first_row)
                 first_row += len(table)
 
 

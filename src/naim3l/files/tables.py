@@ -137,10 +137,10 @@ class Part:
         """
         chosen = self.columns if columns is None else columns
         check_names(chosen, self.columns, self._rows.name)
-        given = chosen, text_columns, batch_rows
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
-            options = {"coded": coded} if isinstance(self._rows, RowGroup) else {}
-            for batch in self._rows.batches(*given, **options):
+            rows = self._rows
+            read = rows.coded if coded and isinstance(rows, RowGroup) else rows.batches
+            for batch in read(chosen, text_columns, batch_rows):
                 if self._stamp is not None:
                     self._stamp.check()
                 yield batch

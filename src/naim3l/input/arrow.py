@@ -36,7 +36,7 @@ class ArrowBatch(Batch):
         self._numbers: dict[int, NDArray[np.float64]] = {}
 
     @cached_property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         return _frame(self.table).set_axis(self._index, axis=0)
 
     @cached_property

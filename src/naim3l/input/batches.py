@@ -141,7 +141,9 @@ class Batch:
     @cached_property
     def numeric(self) -> list[int]:
         """Columns of a data frame whose type is a number or a truth value."""
-        return [j for j, dtype in enumerate(self.dtypes) if dtype.is_numeric() or dtype == nw.Boolean]
+        return [
+            j for j, dtype in enumerate(self.dtypes) if dtype.is_numeric() or dtype == nw.Boolean
+        ]
 
     def sparse_numbers(self, j: int) -> NDArray[Any] | None:
         """Numbers of a column that pandas stores as "Sparse"; None for other columns."""
@@ -355,7 +357,8 @@ def row_ids(table: Any) -> Any:
 
     An index of numbers without a name numbers rows, and says nothing about samples.
     """
-    if (index := table.index if isinstance(table, Batch) or hasattr(table, "iloc") else None) is None:
+    index = table.index if isinstance(table, Batch) or hasattr(table, "iloc") else None
+    if index is None:
         return None
     named = any(name is not None for name in index.names)
     return index if named or index.inferred_type not in _NUMBERS else None

@@ -1,7 +1,7 @@
 """Costs of a fit: the cheaper form of a problem, and refusals of what does not fit in memory."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +12,7 @@ from naim3l.problem.base import BaseProblem
 from naim3l.problem.feature_blocks import FEWER_COLUMNS, has_gram, refuse_beyond
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
+from naim3l.problem.sufficient_statistics import RowStatistics
 from naim3l.problem.torch_problem import TorchProblem
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,9 @@ N_WEIGHT_ARRAYS, N_BLOCK_ARRAYS = 16, 5
 N_FIT_STACKS = 5
 # Statistics of chunks in memory besides those of running tasks: two are combined to a third.
 N_COMBINED = 3
+# Copies of sampled rows with their labels while held-out scores are compared, and the share of the
+# memory that they may take.
+N_SAMPLE_COPIES, SHARE_OF_SAMPLES = 10, 0.5
 # Statistics of more bytes than this are never computed, even if they would save time.
 MOST_BYTES = 4 * 2**30
 
@@ -182,5 +186,27 @@ def refuse_statistics(
         f"with {n_weights[largest]} columns",
         max((N_COMBINED + n_tasks) * total, total + fit),
         f"To lower this, {', '.join(cures[:-1])}, or {cures[-1]}.",
+        memory,
+    )
+
+
+def fitting_sample(widths: Mapping[str, int], n_labels: int, most: int, memory: float) -> int:
+    """Rows of each view on which held-out entries are judged, so that they fit in memory.
+
+    ``widths`` are the encoded columns of each view, and of the columns that it shares.
+    """
+    numbers = sum(widths.values()) + len(widths) * n_labels
+    return min(most, int(SHARE_OF_SAMPLES * memory / (8 * N_SAMPLE_COPIES * max(numbers, 1))))
+
+
+def refuse_blocks(statistics: Sequence[RowStatistics], memory: float | None = None) -> None:
+    """Refuse a fit whose blocks, of the factors of all labels' positives, do not fit in memory."""
+    n_labels, rows = statistics[0].heights.shape[1], 0
+    for of_view in statistics:
+        rows += int(np.minimum(of_view.n_positives.sum(axis=0), len(of_view.gram)).sum())
+    refuse_beyond(
+        f"scores of {n_labels} labels in {rows} rows, at most as many as columns for each label",
+        8 * N_BLOCK_ARRAYS * rows * n_labels,
+        f"Fit fewer labels at a time, or keep fewer columns ({FEWER_COLUMNS}).",
         memory,
     )
