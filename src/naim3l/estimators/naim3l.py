@@ -492,9 +492,9 @@ class NAIM3L(CoupledModel):
                 of = f"label {label!r} in view {view!r}"
             needed = objective.problem.bounding_ridge(self.lam)
             raise FloatingPointError(
-                f"The objective falls without bound: with ridge=0, nothing limits the scores of {of} "
-                "in rows in which it is unknown and no label is positive, and these are rewarded "
-                f"for high rank. Use ridge={needed:.2g} or ridge={AUTO!r}, or use "
+                f"The objective falls without bound: with ridge=0, nothing limits the scores of "
+                f"{of} in rows in which it is unknown and no label is positive, and these are "
+                f"rewarded for high rank. Use ridge={needed:.2g} or ridge={AUTO!r}, or use "
                 'variant="low-rank".'
             )
 
