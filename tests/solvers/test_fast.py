@@ -167,7 +167,7 @@ class TestSecondStart:
         assert objective.value(best.W) == min(values)
         assert best.history[-1]["objective"] == pytest.approx(min(values))
 
-    def test_an_interrupt_leaves_the_best_weights_so_far(self, monkeypatch):
+    def test_an_interrupt_ends_the_starts_and_keeps_the_best(self, monkeypatch):
         objective, seen = self.coupled(2.0), []
         first = solve_fast(objective, max_iter=40)
 

@@ -28,7 +28,7 @@ LANCZOS_ACCURACY = 1e-2
 # With at least so many columns, a few products for all labels at once first find the labels for
 # which the ridge is large enough by far, which are most; the matrices of the others are formed.
 # That is done again where one of these raises the ridge by this factor.
-TESTED_COLUMNS, TEST_STEPS, TEST_AGAIN = 64, 12, 1.1
+TESTED_COLUMNS, TEST_STEPS, TEST_AGAIN = 64, 20, 1.1
 # Directions of a view with a smaller share of its largest squared singular value are not examined;
 # of the others, rows with less than the second share of the squared scores have none.
 EXAMINED, NONE = 1e-7, 1e-8

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,8 +44,8 @@ STATE_NUMBERS = ("threshold", "divisor", "mu", "lam", "worst", "exact", "checked
 STATE_LIMIT, STATE_TIMES = 2**25, 8
 BASIS = "basis"  # begins the names of the singular vectors of a group of labels
 # Coupling is strong where the high-rank term is this share of all others at the end. There, where
-# a fit ends depends on its start; a second one is this accurate a ridge solution.
-STRONG, SECOND_ACCURACY = 0.5, 1e-6
+# a fit ends depends on its start. One of the further starts is a ridge solution, this accurate.
+STRONG, START_ACCURACY = 0.5, 1e-6
 # Labels are 1 and -1; scores beyond this mean that the objective is unbounded below.
 SCORE_LIMIT = 1e6
 _UNBOUNDED_MESSAGE = (
@@ -168,21 +168,32 @@ def solve_fast(
 
 
 def start_again(objective: Objective, result: SolverResult, **options: Any) -> SolverResult:
-    """The result of `solve_fast`, or that of a second start if its objective is lower.
+    """The result of `solve_fast`, or that of a further start if its objective is lower.
 
-    Only where coupling is strong is there a second one: at the ridge solution, solved accurately.
-    ``options`` are those of the first fit.
+    Only where coupling is strong are there further ones: the ridge solution, solved accurately, and
+    random weights of the size of the result. ``options`` are those of the first fit.
     """
     if result.interrupted or not result.history or not _is_strong(result.history[-1]):
         return result
+    for W in _further_starts(objective, result.W):
+        other = solve_fast(objective, W, **options)
+        if other.history and other.history[-1]["objective"] < result.history[-1]["objective"]:
+            result = replace(other, interrupted=False)
+        if other.interrupted:
+            return replace(result, interrupted=True)
+    return result
+
+
+def _further_starts(objective: Objective, W: Matrix) -> Iterator[Matrix]:
     problem = objective.problem
-    step = make_weight_step(problem, objective.ridge, SECOND_ACCURACY)
-    W = step(problem.targets, LEAST_MU, namespace_of(problem.targets).zeros_like(problem.targets))
-    second = solve_fast(objective, as_numpy(W), **options)
-    lower = second.history and second.history[-1]["objective"] < result.history[-1]["objective"]
-    best = second if lower else result
-    best.interrupted = second.interrupted
-    return best
+    step = make_weight_step(problem, objective.ridge, START_ACCURACY)
+    zero = namespace_of(problem.targets).zeros_like(problem.targets)
+    yield as_numpy(step(problem.targets, LEAST_MU, zero))
+    # Each view draws for itself, so that sites with a view each have the same weights.
+    blocks = [W[weights] for weights in problem.weight_slices]
+    sizes = [np.sqrt(np.mean(np.square(W_v))) for W_v in blocks]
+    drawn = [np.random.default_rng(0).normal(size=W_v.shape) for W_v in blocks]
+    yield np.concatenate([size * W_v for size, W_v in zip(sizes, drawn, strict=True)])
 
 
 def _is_strong(record: Record) -> bool:
