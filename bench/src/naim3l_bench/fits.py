@@ -35,13 +35,12 @@ from naim3l.extend import (
     Problem,
     add_evidence,
     calibration_error,
-    compare_on_held_out,
     fit_calibration,
     fit_cuts,
-    score_held_out,
     solve_paper,
 )
 from naim3l_bench.arrays import Mask, Matrix
+from naim3l_bench.candidates import compare_on_held_out, score_held_out
 from naim3l_bench.clock import timed
 from naim3l_bench.features import FourthRoots, GivenKernel, KernelComponents, with_features
 from naim3l_bench.rivals import RIVAL_METHODS
