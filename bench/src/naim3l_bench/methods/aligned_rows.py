@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from naim3l._arrays import Mask, Matrix, as_dense
-from naim3l.problem.base import consecutive_slices
-from naim3l.problem.feature_blocks import FEWER_COLUMNS, Features, refuse_beyond
-from naim3l.problem.rows import Problem, loss_weights
+from naim3l.extend import Problem
+from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
 
 
 @dataclass(frozen=True)
@@ -42,17 +40,10 @@ class AlignedRows:
         """Samples of a problem of one wide table; those without any view are not among them."""
         assert problem.samples is not None
         kept, sample_of = np.unique(problem.samples, return_inverse=True)
-        widths = [X_v.shape[1] for X_v in problem.features]
-        refuse_beyond(
-            f"{len(kept)} rows of {sum(widths)} columns, of which a method that needs aligned rows "
-            "stores every number",
-            8 * len(kept) * sum(widths),
-            f"Use {FEWER_COLUMNS}, which keeps the leading components of each view.",
-        )
-        features, present = [], np.zeros((len(widths), len(kept)), dtype=bool)
+        features, present = [], np.zeros((problem.n_views, len(kept)), dtype=bool)
         for v, (X_v, rows) in enumerate(zip(problem.features, problem.row_slices, strict=True)):
             present[v, sample_of[rows]] = True
-            features.append(spread(X_v, present[v], widths[v]))
+            features.append(spread(X_v, present[v], X_v.shape[1]))
         labels, weight = problem.labels_of_samples[kept], problem.positive_weight
         (groups,) = problem.groups_of_blocks
         return cls(features, present, labels, weight, None if groups is None else groups[kept])
@@ -65,7 +56,7 @@ class AlignedRows:
     @property
     def P(self) -> Matrix:
         """Weight of each entry in the loss, (n_samples, n_labels): 0 if the label is unknown."""
-        return loss_weights(self.Y, self.positive_weight)
+        return np.where(self.Y > 0, self.positive_weight, (self.Y != 0).astype(np.float64))
 
     @property
     def widths(self) -> list[int]:
@@ -104,9 +95,9 @@ def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -
     return X
 
 
-def spread(rows: Features, present: Mask, n_columns: int) -> Matrix:
+def spread(rows: Any, present: Mask, n_columns: int) -> Matrix:
     """Dense table (n_rows, n_columns) of the rows that are present, in order; zero elsewhere."""
     table = np.zeros((len(present), n_columns))
     if present.any():
-        table[present] = as_dense(rows)
+        table[present] = rows.toarray() if sparse.issparse(rows) else rows
     return table

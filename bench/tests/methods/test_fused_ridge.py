@@ -5,7 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from naim3l import Kernel
-from naim3l.estimators import FusedRidge, PerViewRidge
+from naim3l.estimators import PerViewRidge
+from naim3l_bench.methods import FusedRidge
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7)}
 
