@@ -20,9 +20,6 @@ from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
 from naim3l.explain import (
     feature_weights,
-    label_relations,
-    related_labels,
-    score_spectrum,
     top_features,
     view_shares,
 )
@@ -240,45 +237,16 @@ class TestKernels:
             np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
             assert (found.columns, found.kind) == (expected.columns, expected.kind)
             assert found.length == pytest.approx(expected.length)
-            relations = [label_relations(model, rows) for model in (linear, plain)]
-            np.testing.assert_allclose(*relations, atol=1e-6)
-
-    def test_without_rows_the_landmarks_stand_for_them(self, data):
-        X, Y = ({"view0": tables["view0"]} for tables in data)
-        model = PerViewRidge(features=Kernel("rbf", n_landmarks=None)).fit(X, Y)
-        np.testing.assert_allclose(label_relations(model), label_relations(model, X), atol=1e-6)
 
 
-class TestScores:
-    def test_shares_and_relations_are_those_of_scores(self, data, curved, mixed):
+class TestShares:
+    def test_shares_are_those_of_scores(self, data, curved, mixed):
         X, _ = data
         for model in (curved, mixed, ridge(data, "scale")):
             scores = model.decision_function(X)
             variance = {view: S.var(axis=0) for view, S in scores.items()}
             for view, share in view_shares(model, X).items():
                 np.testing.assert_allclose(share, variance[view] / sum(variance.values()))
-            np.testing.assert_allclose(sum(view_shares(model).values()), 1)
-            centred = np.concatenate([S - S.mean(axis=0) for S in scores.values()])
-            relations = label_relations(model, X)
-            np.testing.assert_allclose(relations, np.corrcoef(centred.T), atol=1e-12)
-            found = related_labels(model, "gout", X=X)
-            assert dict(found)["flu"] == pytest.approx(relations[2, 0]) and len(found) == 2
-            assert abs(found[0][1]) >= abs(found[1][1])
-
-    def test_without_rows_components_are_taken_as_uncorrelated(self, data):
-        model = ridge(data, "scale")
-        parts = []
-        for view in data[0]:
-            recipe, W = model.features_[view].recipe, model.coef_[view]
-            shares = recipe.variances / recipe.variances.sum()
-            parts.append((W.T * shares) @ W * recipe.n_rows)
-        norms = np.sqrt(np.diag(sum(parts)))
-        np.testing.assert_allclose(label_relations(model), sum(parts) / np.outer(norms, norms))
-        variances = [
-            np.diag(part) / len(X) for part, X in zip(parts, data[0].values(), strict=True)
-        ]
-        shares = view_shares(model)["view0"]
-        np.testing.assert_allclose(shares, variances[0] / sum(variances))
 
     @pytest.mark.parametrize("fusion", ["mean", "evidence"])
     def test_shares_of_a_wide_table_are_of_what_a_view_adds(self, data, fusion):
@@ -299,53 +267,12 @@ class TestScores:
         for view, share in view_shares(model, wide).items():
             np.testing.assert_allclose(share, parts[view] / sum(parts.values()))
 
-    def test_constant_scores_have_no_relations_and_no_shares(self, data):
-        model = ridge(data, None)  # nothing is known about the features: cosines of the weights
-        W = np.concatenate(list(model.coef_.values()))
-        W = W / np.linalg.norm(W, axis=0)
-        np.testing.assert_allclose(label_relations(model), W.T @ W)
+    def test_constant_scores_have_no_shares(self, data):
+        model = ridge(data, None)
         for W in model.coef_.values():
             W[:, 1] = 0
-        relations = label_relations(model)
-        np.testing.assert_array_equal(relations[1], [0, 1, 0])
-        np.testing.assert_array_equal(relations, relations.T)
-        assert np.isnan(view_shares(model)["view0"][1])
-
-    def test_spectrum_is_that_of_the_stacked_scores(self, data, curved):
-        X, Y = data
-        reordered = {view: table[LABELS[::-1]] for view, table in Y.items()}
-        spectrum = score_spectrum(curved, X, reordered)
-        S = np.concatenate(list(curved.decision_function(X).values()))
-        values = np.linalg.svd(S, compute_uv=False)
-        np.testing.assert_allclose(spectrum["singular_values"], values)
-        assert spectrum["rank"] == np.linalg.matrix_rank(S) and spectrum["n_rows"] == 90
-        assert spectrum["trace_norm"] == pytest.approx(np.linalg.norm(S, "nuc"))
-        held = np.append(0, (values**2).cumsum() / (values**2).sum())
-        assert held[spectrum["dimensions"]] >= 0.99 > held[spectrum["dimensions"] - 1]
-        positive = np.concatenate(list(Y.values())) == 1
-        for k, part in enumerate(spectrum["parts"]):
-            rows = S[positive[:, k]]
-            assert part["label"] == LABELS[k] and part["n_rows"] == len(rows)
-            assert part["rank"] == np.linalg.matrix_rank(rows)
-            assert part["trace_norm"] == pytest.approx(np.linalg.norm(rows, "nuc"))
-        norms = [part["trace_norm"] for part in spectrum["parts"]]
-        assert spectrum["mean"]["trace_norm"] == pytest.approx(np.mean(norms))
-        assert spectrum["median"]["trace_norm"] == pytest.approx(np.median(norms))
-
-    def test_spectrum_of_scores_of_known_rank(self):
-        X = {"a": np.eye(4)}
-        Y = {"a": np.array([[1, 1, np.nan], [0, 1, np.nan], [1, 0, np.nan], [0, 0, 0]])}
-        model = PerViewRidge(features=None, fit_intercept=False)
-        with pytest.warns(UserWarning, match="never observed positive"):
-            model.fit(X, Y)
-        model.coef_["a"] = np.diag([3.0, 4.0, 0, 0])[:, :3]
-        spectrum = score_spectrum(model, X, Y)
-        np.testing.assert_allclose(spectrum["singular_values"], [4, 3, 0])
-        assert (spectrum["rank"], spectrum["trace_norm"], spectrum["dimensions"]) == (2, 7, 2)
-        ranks = [(part["label"], part["rank"], part["trace_norm"]) for part in spectrum["parts"]]
-        assert ranks == [("label0", 1, 3), ("label1", 2, 7)]
-        model.coef_["a"][:] = 0
-        assert score_spectrum(model, X, Y)["dimensions"] == 0
+        shares = view_shares(model, data[0])["view0"]
+        assert np.isnan(shares[1]) and np.isfinite(shares[[0, 2]]).all()
 
 
 def test_errors_say_what_there_is(data):
@@ -355,24 +282,21 @@ def test_errors_say_what_there_is(data):
     with pytest.raises(ValueError, match=r"no label 'cold'; .*'flu'"):
         top_features(model, "cold")
     with pytest.raises(ValueError, match="n must be a whole number >= 1, got 0"):
-        related_labels(model, "flu", 0)
+        top_features(model, "flu", 0)
     with pytest.raises(NotFittedError):
-        label_relations(PerViewRidge())
+        view_shares(PerViewRidge(), data[0])
     with pytest.raises(TypeError, match="need rows in memory, and X is read in chunks"):
         view_shares(model, {"view0": "folder/*.parquet"})
 
 
 @pytest.mark.parametrize("model", [OneHotEncoder(), None])
 def test_other_models_are_refused(data, model):
-    X, Y = data
+    X, _ = data
     calls = [
         lambda: feature_weights(model, "view0"),
         lambda: top_features(model, "flu"),
-        lambda: label_relations(model, X),
-        lambda: related_labels(model, "flu"),
         lambda: view_shares(model, X),
         lambda: view_kernels(model),
-        lambda: score_spectrum(model, X, Y),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=f"{type(model).__name__} has no readable weights"):

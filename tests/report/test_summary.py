@@ -374,7 +374,7 @@ def test_words_as_labels_and_one_label():
     single = {view: table[["flu"]] for view, table in Y.items()}
     summary = summarise(NAIM3L(ridge=1.0).fit(X, single), X, single)
     assert summary["quality"]["blocks"][0]["metrics"]["AP"]["value"] is None
-    assert summary["relations"] == []
+    assert summary["cooccurrence"]["n_pairs"] == 0
 
 
 def test_kernels_are_reported_with_their_gammas_and_without_column_weights():

@@ -9,10 +9,10 @@ from naim3l.explain.column_weights import FeatureWeights, feature_weights, top_f
 from naim3l.explain.cooccurrence import LabelPair, label_cooccurrence
 from naim3l.explain.informing import InformingPair, informing_labels
 from naim3l.explain.rows import Explanation, Part, explain_row
-from naim3l.explain.scores import label_relations, related_labels, score_spectrum, view_shares
+from naim3l.explain.shares import view_shares
 from naim3l.explain.waterfall import draw_explanations
 
 __all__ = ["FeatureWeights", "LabelPair", "feature_weights", "label_cooccurrence"]
 __all__ += ["Explanation", "Part", "draw_explanations", "explain_row"]
 __all__ += ["InformingPair", "informing_labels"]
-__all__ += ["label_relations", "related_labels", "score_spectrum", "top_features", "view_shares"]
+__all__ += ["top_features", "view_shares"]

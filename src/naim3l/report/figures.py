@@ -210,16 +210,6 @@ def draw_stationarity(fit: dict[str, Any]) -> Drawing:
     return Drawing(fig, caption, said)
 
 
-def draw_spectrum(spectrum: dict[str, Any]) -> Drawing:
-    values = np.array(spectrum["singular_values"], dtype=float)
-    above = np.where(values > values[0] * 1e-12, values, np.nan)
-    fig, ax = _line(above, "index of the singular value", "singular value", log=True)
-    ax.lines[0].set(marker="o", markersize=3)
-    ends = f"{len(values)} singular values, from {_show(values[0])} down to {_show(values[-1])}"
-    said = f"{ends}; the first {spectrum['dimensions']} hold 99 % of the sum of squares."
-    return Drawing(fig, "Singular values of the scores of all rows.", said)
-
-
 def _line(values: Any, xlabel: str, ylabel: str, *, log: bool = False) -> tuple[Any, Any]:
     """A figure and its axes with one line over 1, 2, ..., without what a logarithm lacks."""
     heights = np.array(values, dtype=float)

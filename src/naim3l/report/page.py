@@ -143,7 +143,6 @@ def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
         "fit": [figures.draw_objective(fit)] if fit else [],
         "labels": figures.draw_labels(shown),
         "calibration": [figures.draw_calibration(entry) for entry in summary["calibration"]],
-        "spectrum": [figures.draw_spectrum(summary["spectrum"])],
     }
     if fit and fit["stationarity"]:
         drawings["fit"].append(figures.draw_stationarity(fit))

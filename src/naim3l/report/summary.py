@@ -16,7 +16,7 @@ from naim3l.decisions.rates import list_cuts, measure_rates
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.training import today
-from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
+from naim3l.explain import label_cooccurrence, view_shares
 from naim3l.explain.column_weights import strongest_columns
 from naim3l.explain.informing import informing_labels
 from naim3l.explain.model_views import check_explained, linear_views, read_truth, view_kernels
@@ -86,10 +86,8 @@ def summarise(
           the log-loss of held-out labels ("gain"), and the clearest "pairs" of
           `naim3l.explain.informing_labels`; None without probabilities;
         - "absent": labels that a view never records, and how they are predicted there;
-        - "relations": the pairs of labels whose scores are most alike; "shares": mean share of each
-          view in the variance of scores; "features": columns with the largest positive and negative
-          weights for each label, in views without a kernel;
-        - "spectrum": see `naim3l.explain.score_spectrum`;
+        - "shares": mean share of each view in the variance of scores; "features": columns with the
+          largest positive and negative weights for each label, in views without a kernel;
         - "cautions": what to be careful about, as dicts with "rule", "sentence", and "note" if a
           reader can do nothing about it now.
 
@@ -140,10 +138,8 @@ def summarise(
         "columns": {view: _columns(plans) for view, plans in model.columns_.items()},
         "cooccurrence": _cooccurrence(model, X, y),
         "bridge": _bridge(model),
-        "relations": _relations(model, X),
         "shares": {view: mean_defined(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X) if linear_views(model) else [],
-        "spectrum": score_spectrum(model, X, y),
     }
     summary["absent"] = _absent(model, summary["titles"])
     summary = plain(summary)
@@ -221,16 +217,6 @@ def _absent(model: LinearViewModel, titles: Mapping[str, str]) -> dict[str, Any]
         "sentences": describe_absent(shown, simulated),
         "unusable": describe_absent([of for of in shown if of.obstacle or not of.tables], None),
     }
-
-
-def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
-    cosines, names = label_relations(model, X), model.label_names_
-    first, second = np.triu_indices(len(cosines), 1)
-    values = cosines[first, second]
-    return [
-        {"first": names[first[i]], "second": names[second[i]], "cosine": values[i]}
-        for i in np.argsort(-np.abs(values), kind="stable")[:N_PAIRS]
-    ]
 
 
 def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
