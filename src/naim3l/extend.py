@@ -43,7 +43,7 @@ mean of those that have the label:
 """
 
 from naim3l.decisions.bridge import Bridge, learn_bridge
-from naim3l.decisions.calibration import Calibration, calibration_error, fit_calibration
+from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import add_evidence
 from naim3l.decisions.rules import fit_cuts
 from naim3l.estimators.base import ViewModel
@@ -72,7 +72,6 @@ __all__ = [  # noqa: RUF022 (grouped by purpose)
     "Bridge",
     "Calibration",
     "add_evidence",
-    "calibration_error",
     "fit_calibration",
     "fit_cuts",
     "learn_bridge",

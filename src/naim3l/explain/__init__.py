@@ -6,8 +6,12 @@ may stand for other columns that it is correlated with.
 """
 
 from naim3l.explain.column_weights import FeatureWeights, feature_weights, top_features
-from naim3l.explain.cooccurrence import LabelPair, label_cooccurrence
-from naim3l.explain.informing import InformingPair, informing_labels
+from naim3l.explain.label_pairs import (
+    InformingPair,
+    LabelPair,
+    informing_labels,
+    label_cooccurrence,
+)
 from naim3l.explain.rows import Explanation, Part, explain_row
 from naim3l.explain.shares import view_shares
 from naim3l.explain.waterfall import draw_explanations

@@ -7,7 +7,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -129,31 +129,21 @@ _THRESHOLD = """threshold : float, default=0.0
 _LABELS, _WEIGHTS = "1 (yes), 0 (no) and NaN (unknown)", "finite numbers from 0 up"
 
 
-class _OfScores(Protocol):
-    def __call__(self, y_true: Any, scores: Any, *, sample_weight: Any = None) -> float: ...
+def _public(
+    metric: Metric, span: str, value: float, *, decides: bool = False
+) -> Callable[..., float]:
+    """The public function of a metric, with its range and its value for the example."""
 
-
-class _OfDecisions(Protocol):
-    def __call__(
-        self, y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
-    ) -> float: ...
-
-
-def _of_scores(metric: Metric, span: str, value: float) -> _OfScores:
-    def function(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
+    def of_scores(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
         return metric(*_read_scored(y_true, scores, sample_weight)).item()
 
-    _describe(function, metric, span=span, value=str(value), threshold="")
-    return function
-
-
-def _of_decisions(metric: Metric, span: str, value: float) -> _OfDecisions:
-    def function(
+    def of_decisions(
         y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
     ) -> float:
         return metric(*_read_scored(y_true, scores, sample_weight, threshold)).item()
 
-    _describe(function, metric, span=span, value=str(value), threshold=_THRESHOLD)
+    function = of_decisions if decides else of_scores
+    _describe(function, metric, span=span, value=str(value), threshold=_THRESHOLD * decides)
     return function
 
 
@@ -167,18 +157,17 @@ def _describe(function: Any, metric: Any, **texts: str) -> None:
 
 
 _SHARE, _LOSS = "0 to 1, larger", "0 to 1, lower"
-# Each with its value for the example.
-hamming_loss = _of_decisions(ScoredLabels.hamming_loss, _LOSS, 0.2)
-ranking_loss = _of_scores(ScoredLabels.ranking_loss, _LOSS, 0.25)
-average_precision = _of_scores(ScoredLabels.average_precision, _SHARE, 0.75)
-adapted_auc = _of_scores(ScoredLabels.adapted_auc, _SHARE, 0.88)
-coverage = _of_scores(ScoredLabels.coverage, "1 to n_labels, lower", 1.5)
-one_error = _of_scores(ScoredLabels.one_error, _LOSS, 0.5)
-macro_auc = _of_scores(ScoredLabels.macro_auc, _SHARE, 1.0)
-micro_auc = _of_scores(ScoredLabels.micro_auc, _SHARE, 0.83)
-macro_f1 = _of_decisions(ScoredLabels.macro_f1, _SHARE, 0.67)
-micro_f1 = _of_decisions(ScoredLabels.micro_f1, _SHARE, 0.8)
-example_f1 = _of_decisions(ScoredLabels.example_f1, _SHARE, 0.83)
+hamming_loss = _public(ScoredLabels.hamming_loss, _LOSS, 0.2, decides=True)
+ranking_loss = _public(ScoredLabels.ranking_loss, _LOSS, 0.25)
+average_precision = _public(ScoredLabels.average_precision, _SHARE, 0.75)
+adapted_auc = _public(ScoredLabels.adapted_auc, _SHARE, 0.88)
+coverage = _public(ScoredLabels.coverage, "1 to n_labels, lower", 1.5)
+one_error = _public(ScoredLabels.one_error, _LOSS, 0.5)
+macro_auc = _public(ScoredLabels.macro_auc, _SHARE, 1.0)
+micro_auc = _public(ScoredLabels.micro_auc, _SHARE, 0.83)
+macro_f1 = _public(ScoredLabels.macro_f1, _SHARE, 0.67, decides=True)
+micro_f1 = _public(ScoredLabels.micro_f1, _SHARE, 0.8, decides=True)
+example_f1 = _public(ScoredLabels.example_f1, _SHARE, 0.83, decides=True)
 
 
 def make_scorer(metric: str) -> "LabelScorer":

@@ -16,9 +16,8 @@ from naim3l.decisions.rates import list_cuts, measure_rates
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.training import today
-from naim3l.explain import label_cooccurrence, view_shares
+from naim3l.explain import informing_labels, label_cooccurrence, view_shares
 from naim3l.explain.column_weights import strongest_columns
-from naim3l.explain.informing import informing_labels
 from naim3l.explain.model_views import check_explained, linear_views, read_truth, view_kernels
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe

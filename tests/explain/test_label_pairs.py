@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from naim3l.explain import label_cooccurrence
-from naim3l.explain.cooccurrence import compare_pairs
+from naim3l.explain.label_pairs import compare_pairs
 from report_models import LABELS, fit_separate, fit_wide
 
 
