@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 from scipy import sparse
+
+from naim3l import DataWarning, metrics
+from naim3l.metrics.measures import MEASURES
 from single_metrics import (
     adapted_auc,
     average_precision,
@@ -28,9 +31,6 @@ from single_metrics import (
     one_error,
     ranking_loss,
 )
-
-from naim3l import DataWarning, metrics
-from naim3l.metrics.measures import MEASURES
 
 NAN = math.nan
 

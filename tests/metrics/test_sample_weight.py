@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
+
+from naim3l import metrics
+from naim3l.metrics.measures import PROTOCOLS
 from single_metrics import (
     average_precision,
     coverage,
@@ -18,9 +21,6 @@ from single_metrics import (
     ranking_loss,
     single,
 )
-
-from naim3l import metrics
-from naim3l.metrics.measures import PROTOCOLS
 
 
 @st.composite
