@@ -203,8 +203,8 @@ def test_page_stands_alone_and_says_what_it_is_to_everyone(chosen):
     assert names.count("caption") == names.count("table") >= 6
     assert all(attrs.get("scope") for tag, attrs in reader.tags if tag == "th")
     drawings = [a for tag, a in reader.tags if tag == "svg" and "aria-hidden" not in a]
-    # Two maps, choice, labels, two calibrations, two of the fit.
-    assert [drawing["role"] for drawing in drawings] == ["img"] * 8
+    # Two maps, choice, labels, two calibrations, fit.
+    assert [drawing["role"] for drawing in drawings] == ["img"] * 7
     assert all(re.search(r"\d", drawing["aria-label"]) for drawing in drawings)
     assert "label" in names and ("label", {"for": "label-search"}) in reader.tags
 

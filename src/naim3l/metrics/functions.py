@@ -4,7 +4,7 @@ Labels, scores and weights may be of any library; errors name the entry that can
 """
 
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
@@ -17,7 +17,6 @@ from naim3l._text import documented
 from naim3l._warnings import warn_user
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
-from naim3l.input.views import is_separate
 from naim3l.metrics.measures import MEASURES, PROTOCOLS, ScoredLabels
 
 
@@ -121,7 +120,7 @@ def make_scorer(metric: str) -> "LabelScorer":
     -------
     callable
         ``scorer(model, X, y)`` is the metric of a fitted model, or of a pipeline that ends in one,
-        averaged over the views of a mapping of tables. Rows that lack the view are left out.
+        for a wide table. Rows without any view are left out.
 
     Examples
     --------
@@ -145,29 +144,19 @@ class LabelScorer:
     metric: str
 
     def __call__(self, model: Any, X: Any, y: Any) -> float:
-        values = [evaluate(*tables)[self.metric] for tables in self._tables(model, X, y)]
-        sign = -1 if MEASURES[self.metric].lower_is_better else 1
-        return sign * float(np.mean(values))
-
-    def _tables(self, model: Any, X: Any, y: Any) -> Iterator[tuple[Matrix, Matrix]]:
-        """Labels, and scores or decisions, of the rows of each view that have it."""
-        scores = model.decision_function(X)
-        for view in X if is_separate(X) else [None]:
-            rows, labels, S = (X, y, scores) if view is None else (X[view], y[view], scores[view])
-            where = "y" if view is None else f"view {view!r}"
-            truth, S = _truth(model, labels, where), _columns(S)
-            present = np.asarray(~np.isnan(S).any(axis=1))
-            if MEASURES[self.metric].of_decisions and present.any():
-                rows = Batch(rows, where).take_rows(present).data
-                decided = model.predict(rows) if view is None else model.predict({view: rows})[view]
-                yield truth[present], _columns(decided)
-            else:
-                yield truth[present], S[present]
+        measure, truth = MEASURES[self.metric], _truth(model, y)
+        scores = _columns(model.decision_function(X))
+        present = np.asarray(~np.isnan(scores).any(axis=1))
+        scores = scores[present]
+        if measure.of_decisions and present.any():
+            scores = _columns(model.predict(Batch(X, "X").take_rows(present).data))
+        value = evaluate(truth[present], scores)[self.metric]
+        return -value if measure.lower_is_better else value
 
 
-def _truth(model: Any, labels: Any, where: str) -> Matrix:
+def _truth(model: Any, labels: Any) -> Matrix:
     """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
-    batch, one_column = label_batch(labels, where)
+    batch, one_column = label_batch(labels, "y")
     truth = LabelledRows.of(batch, USUAL_WORDS, one_column=one_column).truth
     names, classes = batch.columns, list(model.classes_)
     if names is None or set(names) != set(classes):
