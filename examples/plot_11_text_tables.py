@@ -21,7 +21,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from naim3l import NAIM3LCV, evaluate
+from naim3l import NAIM3LCV
+from naim3l.metrics import macro_auc
 
 GENRES = (
     "action", "anime", "children", "comedy", "crime", "documentary",
@@ -123,10 +124,7 @@ found["TF-IDF and logistic regression"] = {of: logistic(of, False) for of in ("p
 found["the same with other columns"] = {of: logistic(of, True) for of in COLUMNS}
 found["naim3l"]["fused"] = model.fuse(X_test)
 auc = {
-    method: {
-        of: 100 * evaluate(truth, np.asarray(S), threshold=0.5)["macro-AUC"]
-        for of, S in scores.items()
-    }
+    method: {of: 100 * macro_auc(truth, np.asarray(S)) for of, S in scores.items()}
     for method, scores in found.items()
 }
 pd.DataFrame(auc).round(1)

@@ -18,21 +18,23 @@ from scipy import sparse
 
 from naim3l import DataWarning, metrics
 from naim3l.metrics.measures import MEASURES
-from single_metrics import (
-    adapted_auc,
-    average_precision,
-    coverage,
-    example_f1,
-    hamming_loss,
-    macro_auc,
-    macro_f1,
-    micro_auc,
-    micro_f1,
-    one_error,
-    ranking_loss,
-)
 
 NAN = math.nan
+RANKING = {
+    "1-RL": lambda y, s, **kw: 1 - metrics.ranking_loss(y, s, **kw),
+    "AP": metrics.average_precision,
+    "AUC": metrics.adapted_auc,
+    "coverage": metrics.coverage,
+    "one-error": metrics.one_error,
+    "macro-AUC": metrics.macro_auc,
+    "micro-AUC": metrics.micro_auc,
+}
+DECISION = {
+    "1-HL": lambda y, s, **kw: 1 - metrics.hamming_loss(y, s, **kw),
+    "macro-F1": metrics.macro_f1,
+    "micro-F1": metrics.micro_f1,
+    "example-F1": metrics.example_f1,
+}
 
 
 def assert_same(left, right):
@@ -73,12 +75,12 @@ S_HAND = np.array([[4, 3, 2, 1], [1, 2, 3, 0]])
 def test_ranking_metrics_by_hand():
     # Row 0: the positives score 4 and 2, the negatives 3 and 1: one pair of four is wrong.
     # Row 1: the positive scores 2, the negatives 1, 3, 0: one pair of three is wrong.
-    assert ranking_loss(Y_HAND, S_HAND) == pytest.approx((1 / 4 + 1 / 3) / 2)
+    assert metrics.ranking_loss(Y_HAND, S_HAND) == pytest.approx((1 / 4 + 1 / 3) / 2)
     # Row 0 has its positives at ranks 1 and 3, row 1 at rank 2.
     AP = ((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2
-    assert average_precision(Y_HAND, S_HAND) == pytest.approx(AP)
-    assert coverage(Y_HAND, S_HAND) == (3 + 2) / 2
-    assert one_error(Y_HAND, S_HAND) == (0 + 1) / 2
+    assert metrics.average_precision(Y_HAND, S_HAND) == pytest.approx(AP)
+    assert metrics.coverage(Y_HAND, S_HAND) == (3 + 2) / 2
+    assert metrics.one_error(Y_HAND, S_HAND) == (0 + 1) / 2
 
 
 def test_adapted_auc_by_hand():
@@ -86,16 +88,16 @@ def test_adapted_auc_by_hand():
     TPR = [1 / 3, 2 / 3, 3 / 3, 3 / 3]
     FPR = [1 / 5, 2 / 5, 3 / 5, 5 / 5]
     expected = trapezoid(TPR, FPR) / (5 / 5 - 1 / 5)
-    assert adapted_auc(Y_HAND, S_HAND) == pytest.approx(expected)
+    assert metrics.adapted_auc(Y_HAND, S_HAND) == pytest.approx(expected)
 
 
 def test_difference_to_sklearn_is_what_it_gives_to_rows_left_out(complete):
     Y, (S, _) = complete
     Y[:7], Y[7:10] = 0, 1  # of 60 rows, 7 without a positive, 3 with nothing else
-    RL, AP = ranking_loss(Y, S), average_precision(Y, S)
+    RL, AP = metrics.ranking_loss(Y, S), metrics.average_precision(Y, S)
     assert_allclose((50 * RL + 10 * 0) / 60, skm.label_ranking_loss(Y, S))
     assert_allclose((50 * AP + 10 * 1) / 60, skm.label_ranking_average_precision_score(Y, S))
-    assert_allclose((53 * coverage(Y, S) + 7 * 0) / 60, skm.coverage_error(Y, S))
+    assert_allclose((53 * metrics.coverage(Y, S) + 7 * 0) / 60, skm.coverage_error(Y, S))
 
 
 @given(tables())
@@ -108,8 +110,8 @@ def test_label_metrics_equal_sklearn_on_the_observed_rows_of_each_label(table):
             F1.append(skm.f1_score(y[seen], s[seen] > 0, zero_division=0))
         if len(set(y[seen])) == 2:
             AUC.append(skm.roc_auc_score(y[seen], s[seen]))
-    assert_allclose(macro_f1(Y, S), np.mean(F1) if F1 else NAN)
-    assert_allclose(macro_auc(Y, S), np.mean(AUC) if AUC else NAN)
+    assert_allclose(metrics.macro_f1(Y, S), np.mean(F1) if F1 else NAN)
+    assert_allclose(metrics.macro_auc(Y, S), np.mean(AUC) if AUC else NAN)
 
 
 @given(tables())
@@ -119,10 +121,10 @@ def test_pooled_metrics_equal_sklearn_on_the_observed_entries(table):
     y, s = Y[seen], S[seen]
     if not y.size:
         return
-    assert_allclose(hamming_loss(Y, S), skm.zero_one_loss(y, s > 0))
-    assert_allclose(micro_f1(Y, S), skm.f1_score(y, s > 0, zero_division=0))
+    assert_allclose(metrics.hamming_loss(Y, S), skm.zero_one_loss(y, s > 0))
+    assert_allclose(metrics.micro_f1(Y, S), skm.f1_score(y, s > 0, zero_division=0))
     AUC = skm.roc_auc_score(y, s) if len(set(y)) == 2 else NAN
-    assert_allclose(micro_auc(Y, S), AUC)
+    assert_allclose(metrics.micro_auc(Y, S), AUC)
 
 
 def observed_rows(Y, S):
@@ -187,12 +189,12 @@ def loop_example_f1(Y, S):
 
 
 LOOPS = [
-    (ranking_loss, loop_ranking_loss),
-    (average_precision, loop_average_precision),
-    (adapted_auc, loop_adapted_auc),
-    (coverage, loop_coverage),
-    (one_error, loop_one_error),
-    (example_f1, loop_example_f1),
+    (metrics.ranking_loss, loop_ranking_loss),
+    (metrics.average_precision, loop_average_precision),
+    (metrics.adapted_auc, loop_adapted_auc),
+    (metrics.coverage, loop_coverage),
+    (metrics.one_error, loop_one_error),
+    (metrics.example_f1, loop_example_f1),
 ]
 
 
@@ -241,10 +243,17 @@ def test_one_class_only(label):
         assert found[name] == label
 
 
-def test_values_are_floats_by_name(complete):
+@pytest.mark.parametrize("name", [*RANKING, *DECISION])
+def test_evaluate_equals_the_single_functions(name, complete):
     Y, (_, S) = complete
-    found = metrics.evaluate(Y, S, threshold=1)
-    assert list(found) == list(MEASURES) and {type(value) for value in found.values()} == {float}
+    Y = np.where(np.arange(Y.size).reshape(Y.shape) % 5 == 0, NAN, Y)
+    options = {"sample_weight": np.arange(len(Y))}
+    found = metrics.evaluate(Y, S, threshold=1, **options)
+    assert set(found) == {*RANKING, *DECISION} and type(found[name]) is float
+    if name in RANKING:
+        assert found[name] == RANKING[name](Y, S, **options)
+    else:
+        assert found[name] == DECISION[name](Y, S, threshold=1, **options)
 
 
 @pytest.mark.parametrize("name", metrics.__all__)
@@ -328,7 +337,7 @@ def test_bad_label_is_named(value):
     with pytest.raises(
         ValueError, match=r"y_true has .*row 1, column 2; allowed are 1 \(yes\)"
     ) as e:
-        ranking_loss(Y, np.zeros((2, 3)))
+        metrics.ranking_loss(Y, np.zeros((2, 3)))
     assert str(value) in str(e.value)
 
 
@@ -337,18 +346,18 @@ def test_bad_label_is_named(value):
 def test_bad_score_is_named_even_at_an_unknown_label(value, label):
     S = np.array([[0, value, 0]], dtype=object)
     with pytest.raises(ValueError, match=r"scores has .*row 0, column 1; allowed are finite"):
-        hamming_loss([[0, label, 0]], S)
+        metrics.hamming_loss([[0, label, 0]], S)
 
 
 def test_wrong_shapes_are_explained():
     with pytest.raises(ValueError, match=r"scores must be \(2, 4\), got shape \(2, 3\)"):
-        coverage(Y_HAND, S_HAND[:, :3])
+        metrics.coverage(Y_HAND, S_HAND[:, :3])
     with pytest.raises(ValueError, match=r"y_true must be .* got shape \(4,\).*reshape\(-1, 1\)"):
-        coverage(Y_HAND[0], S_HAND[0])
+        metrics.coverage(Y_HAND[0], S_HAND[0])
     with pytest.raises(ValueError, match=r"scores must be .* got shape \(2,\).*reshape\(-1, 1\)"):
-        coverage(Y_HAND[:, :1], pd.Series([1.0, 2.0]))
+        metrics.coverage(Y_HAND[:, :1], pd.Series([1.0, 2.0]))
     with pytest.raises(ValueError, match=r"got shape \(1, 2, 4\)\.$"):
-        coverage(Y_HAND[None], S_HAND[None])
+        metrics.coverage(Y_HAND[None], S_HAND[None])
 
 
 def test_views_that_differ_are_named():
@@ -389,7 +398,8 @@ def test_protocol_fused_counts_rows_without_a_positive_as_zero():
 
 def test_probabilities_need_another_threshold():
     Y, P = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.8, 0.3], [0.0, 0.6]])
-    with pytest.warns(DataWarning, match=r"all are from 0 to 1, .* give threshold=0\.5"):
-        metrics.evaluate(Y, P)
-    assert hamming_loss(Y, P, threshold=0.5) == 0 == hamming_loss(Y, P > 0.5)
-    assert macro_auc(Y, P, threshold=0.5) == 1
+    for measure in (metrics.evaluate, metrics.hamming_loss):
+        with pytest.warns(DataWarning, match=r"all are from 0 to 1, .* give threshold=0\.5"):
+            measure(Y, P)
+    assert metrics.hamming_loss(Y, P, threshold=0.5) == 0 == metrics.hamming_loss(Y, P > 0.5)
+    assert metrics.macro_auc(Y, P) == 1  # ranks need no threshold

@@ -1,6 +1,6 @@
 """Multi-label metrics that skip unknown labels.
 
-Conventions:
+Conventions, the same for every function here:
 
 - ``y_true`` of shape (n_rows, n_labels) holds 1 = yes, 0 = no, NaN (or null) = unknown;
 - ``scores`` of the same shape are finite, larger = more relevant; a label is predicted where
@@ -12,6 +12,22 @@ Conventions:
 Labels and scores may be NumPy arrays, SciPy sparse arrays, data frames or nested lists.
 """
 
-from naim3l.metrics.functions import evaluate, make_scorer
+from naim3l.metrics.functions import (
+    adapted_auc,
+    average_precision,
+    coverage,
+    evaluate,
+    example_f1,
+    hamming_loss,
+    macro_auc,
+    macro_f1,
+    make_scorer,
+    micro_auc,
+    micro_f1,
+    one_error,
+    ranking_loss,
+)
 
-__all__ = ["evaluate", "make_scorer"]
+__all__ = ["adapted_auc", "average_precision", "coverage", "evaluate", "example_f1", "hamming_loss"]
+__all__ += ["macro_auc", "macro_f1", "make_scorer", "micro_auc", "micro_f1", "one_error"]
+__all__ += ["ranking_loss"]

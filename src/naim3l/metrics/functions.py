@@ -1,12 +1,12 @@
-"""All metrics of scores, and scorers for scikit-learn.
+"""One function for each metric, one for all of them, and scorers for scikit-learn.
 
 Labels, scores and weights may be of any library; errors name the entry that cannot be used.
 """
 
+import inspect
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,12 @@ from naim3l._text import documented
 from naim3l._warnings import warn_user
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
-from naim3l.metrics.measures import MEASURES, PROTOCOLS, ScoredLabels
+from naim3l.metrics.measures import MEASURES, PROTOCOLS, Metric, ScoredLabels
 
 
 @documented(
     protocols=PROTOCOLS,
-    measures="\n        ".join(
-        fill(f'- "{name}": {of.meaning}', 90, subsequent_indent=" " * 10)
-        for name, of in MEASURES.items()
-    ),
+    measures=", ".join(f'"{name}"' for name in MEASURES),
     losses=", ".join(f'"{name}"' for name, of in MEASURES.items() if of.lower_is_better),
     decisions=", ".join(f'"{name}"' for name, of in MEASURES.items() if of.of_decisions),
 )
@@ -57,10 +54,8 @@ def evaluate(
     Returns
     -------
     dict of str to float
-        Values by name; larger is better, except for <losses>. A metric that is undefined in a view
-        is NaN.
-
-        <measures>
+        Values by name: <measures>. "AUC" is `naim3l.metrics.adapted_auc`. Larger is better, except
+        for <losses>. A metric that is undefined in a view is NaN.
 
     Examples
     --------
@@ -103,7 +98,75 @@ def _same_views(given: dict[str, Any]) -> list[str]:
     return views
 
 
+_DOCSTRING = """<definition>
+
+Parameters
+----------
+y_true : array-like of shape (n_rows, n_labels)
+    Labels: 1 is yes, 0 is no, NaN or null is unknown.
+scores : array-like of shape (n_rows, n_labels)
+    Scores, larger for labels that are more likely.
+<threshold>sample_weight : array-like of shape (n_rows,), optional
+    Weights of the rows; by default all rows have weight 1.
+
+Returns
+-------
+float
+    From <span> is better. NaN if nothing can be measured.
+
+Examples
+--------
+>>> from naim3l.metrics import <name>
+>>> y_true = [[1, 0, 0], [0, 1, None]]
+>>> scores = [[0.5, -0.1, 0.8], [-0.2, 0.9, 0.3]]
+>>> round(<name>(y_true, scores), 2)
+<value>
+"""
+_THRESHOLD = """threshold : float, default=0.0
+    Score above which a label is predicted; 0.5 for probabilities.
+"""
 _LABELS, _WEIGHTS = "1 (yes), 0 (no) and NaN (unknown)", "finite numbers from 0 up"
+
+
+def _public(
+    metric: Metric, span: str, value: float, *, decides: bool = False
+) -> Callable[..., float]:
+    """The public function of a metric, with its range and its value for the example."""
+
+    def of_scores(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
+        return metric(*_read_scored(y_true, scores, sample_weight)).item()
+
+    def of_decisions(
+        y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
+    ) -> float:
+        return metric(*_read_scored(y_true, scores, sample_weight, threshold)).item()
+
+    function = of_decisions if decides else of_scores
+    _describe(function, metric, span=span, value=str(value), threshold=_THRESHOLD * decides)
+    return function
+
+
+def _describe(function: Any, metric: Any, **texts: str) -> None:
+    """Give a public function the name and the definition of the metric that it computes."""
+    function.__name__ = function.__qualname__ = metric.__name__
+    if metric.__doc__:  # Python leaves docstrings out with -OO
+        texts |= {"definition": inspect.cleandoc(metric.__doc__), "name": metric.__name__}
+        function.__doc__ = _DOCSTRING
+        documented(**texts)(function)
+
+
+_SHARE, _LOSS = "0 to 1, larger", "0 to 1, lower"
+hamming_loss = _public(ScoredLabels.hamming_loss, _LOSS, 0.2, decides=True)
+ranking_loss = _public(ScoredLabels.ranking_loss, _LOSS, 0.25)
+average_precision = _public(ScoredLabels.average_precision, _SHARE, 0.75)
+adapted_auc = _public(ScoredLabels.adapted_auc, _SHARE, 0.88)
+coverage = _public(ScoredLabels.coverage, "1 to n_labels, lower", 1.5)
+one_error = _public(ScoredLabels.one_error, _LOSS, 0.5)
+macro_auc = _public(ScoredLabels.macro_auc, _SHARE, 1.0)
+micro_auc = _public(ScoredLabels.micro_auc, _SHARE, 0.83)
+macro_f1 = _public(ScoredLabels.macro_f1, _SHARE, 0.67, decides=True)
+micro_f1 = _public(ScoredLabels.micro_f1, _SHARE, 0.8, decides=True)
+example_f1 = _public(ScoredLabels.example_f1, _SHARE, 0.83, decides=True)
 
 
 def make_scorer(metric: str) -> "LabelScorer":
@@ -171,11 +234,11 @@ def _columns(values: Any) -> Matrix:
 
 
 def _read_scored(
-    y_true: Any, scores: Any, sample_weight: Any, threshold: Any
+    y_true: Any, scores: Any, sample_weight: Any, threshold: Any = None
 ) -> tuple[ScoredLabels, Matrix]:
     """Labels and scores of one table, and weights of shape (1, n_rows); see `naim3l.metrics`.
 
-    Warns of probabilities where a threshold of 0 decides.
+    Warns of probabilities where a threshold of 0 decides; None if nothing is decided.
     """
     Y = read_floats(y_true, "y_true", None, _LABELS, lambda y: np.isnan(y) | (y == 0) | (y == 1))
     S = read_floats(scores, "scores", Y.shape, "finite numbers", np.isfinite)
@@ -188,7 +251,7 @@ def _read_scored(
             "above 0; give threshold=0.5 for probabilities."
         )
     ordered = S[:, _label_order(y_true, scores)]
-    return ScoredLabels(Y == 1, Y == 0, ordered, threshold), w[None]
+    return ScoredLabels(Y == 1, Y == 0, ordered, threshold or 0.0), w[None]
 
 
 def read_floats(

@@ -1,7 +1,8 @@
 """The metrics: how each is defined and computed, and what other modules need to know about it.
 
-A new metric is a method of `ScoredLabels` and an entry of `MEASURES`, from which `evaluate`,
-scorers, the search of `NAIM3LCV`, reports and the command line take names and explanations.
+A new metric is a method of `ScoredLabels`, an entry of `MEASURES`, and a function in
+`naim3l.metrics`, which has the docstring of the method. `evaluate`, scorers, the search of
+`NAIM3LCV`, reports and the command line take names and explanations from the entry.
 """
 
 from collections.abc import Callable
