@@ -21,9 +21,11 @@ import numpy as np
 
 from naim3l import NAIM3L, DataWarning, PerViewRidge, evaluate
 from naim3l.datasets import load_yeast
+from naim3l.estimators import FusedRidge
 
 yeast = load_yeast()
 A, B = yeast.views["expression"], yeast.views["phylogenetic"]
+views = {"expression": slice(0, 79), "phylogenetic": slice(79, 103)}
 SIZES = [100, 200, 400, 800, 1600]
 warnings.simplefilter("ignore", DataWarning)  # with 100 genes, a label may lack a known yes
 
@@ -38,8 +40,8 @@ def measure(n_rows, seed):
     order = rng.permutation(n_rows)
     half = n_rows // 2
 
-    joined = PerViewRidge(ridge=10.0).fit(np.hstack([A[train], B[train]]), Y)
-    pasted = PerViewRidge(ridge=10.0).fit(np.hstack([A[train], B[train[order]]]), Y)
+    joined = FusedRidge(ridge=10.0, views=views).fit(np.hstack([A[train], B[train]]), Y)
+    pasted = FusedRidge(ridge=10.0, views=views).fit(np.hstack([A[train], B[train[order]]]), Y)
     alone = PerViewRidge(ridge=10.0).fit({"expression": A[train]}, {"expression": Y})
     apart = NAIM3L(lam=0.4, ridge=10.0, tol=1e-3).fit(
         {"expression": A[train[:half]], "phylogenetic": B[train[half:]]},

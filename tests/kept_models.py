@@ -14,6 +14,7 @@ import pandas as pd
 from naim3l import NAIM3L, NAIM3LCV, Kernel, LabelSubspaceRidge, load
 from naim3l.estimators import (
     BlendNAIM3L,
+    FusedRidge,
     PerViewBoosting,
     PerViewLogistic,
     PerViewRidge,
@@ -50,6 +51,7 @@ def fitted():
 
     few = {"max_iter": 5, "tol": 0, "random_state": 0}
     X, y = tables()
+    wide, views = X["lab"].join(X["scan"]), {view: list(table) for view, table in X.items()}
     scan = {"scan": X["scan"]}, {"scan": y["scan"]}
     members = [("few", PerViewRidge(features="scale")), ("two", PerViewRidge(9.0))]
     training = Training(max_epochs=2)
@@ -61,6 +63,7 @@ def fitted():
         PerViewLogistic().fit(X, y),
         PerViewBoosting(5, random_state=0).fit(X, y),
         LabelSubspaceRidge(1.0, 0.3, random_state=0).fit(X, y),
+        FusedRidge(views=views).fit(wide, y["lab"]),
         BlendNAIM3L(members, random_state=0).fit(*scan),
         DeepNAIM3L(network=Network(hidden=(4,)), training=training, random_state=0).fit(*scan),
     ]

@@ -20,7 +20,7 @@ from naim3l import (
     PerViewLogistic,
     PerViewRidge,
 )
-from naim3l.estimators import BlendNAIM3L, PerViewBoosting
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewBoosting
 
 
 class OfAnyTarget:
@@ -84,6 +84,7 @@ MEMBERS = [("ridge", PerViewRidge(1.0)), ("scaled", PerViewRidge(1.0, features="
         PerViewLogistic(),
         PerViewBoosting(max_trees=5),
         LabelSubspaceRidge(),
+        FusedRidge(),
         BlendNAIM3L(MEMBERS),
     ],
     ids=lambda model: f"{type(model).__name__} {model.get_params().get('features', '')}",

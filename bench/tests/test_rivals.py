@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from naim3l import NAIM3L, PerViewRidge, estimators, evaluate
+from naim3l.estimators import FusedRidge
+from naim3l.extend import AlignedModel
 from naim3l.metrics import average_precision
 from naim3l_bench import rivals
 from naim3l_bench.fits import run_method
-from naim3l_bench.methods import FusedRidge
-from naim3l_bench.methods.aligned import AlignedModel
 from naim3l_bench.rivals import GUESSING, RIVALS, Rival, choose_and_fit, method_name
 from naim3l_bench.tasks import BUDGET, Grids
 from naim3l_bench.trials import WideTrial, draw_challenge, make_trial

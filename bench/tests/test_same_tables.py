@@ -8,9 +8,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from naim3l import NAIM3L, NAIM3LCV, LabelSubspaceRidge, PerViewLogistic, PerViewRidge
-from naim3l.estimators import BlendNAIM3L
+from naim3l.estimators import BlendNAIM3L, FusedRidge
 from naim3l_bench import methods
-from naim3l_bench.methods import FusedRidge
 
 N = 80
 WORDS = ["fever", "cough", "knee", "toe", "swollen", "since", "sunday", "travel", "work", "cold"]

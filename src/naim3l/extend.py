@@ -12,8 +12,11 @@ learns thresholds and probabilities on held-out entries, predicts, and saves:
 
 - `PerViewModel`: each view has linear weights of its own, and rows of different views need not
   match. The method computes weights from a `Problem` (``_solve``).
-- `ViewModel`: the base of all, for methods that learn something else. The bases of
-  ``naim3l_bench.methods``, which score a sample from all its views at once, are an example.
+- `AlignedModel`: rows are samples that several views describe. The method says what it learns from
+  `AlignedRows` (``_solve``), the shapes of these arrays (``_shapes``), and how they score new rows
+  (``_score_rows``).
+- `ConcatenatedModel`: the same, for scores that are linear in the features of all views side by
+  side; only ``_solve`` is left to write, and `linear_arrays` makes its arrays from weights.
 
 Examples
 --------
@@ -40,15 +43,40 @@ mean of those that have the label:
 >>> model = MeanDifference(decide="f1", random_state=0).fit(data.views, data.labels)
 >>> round(model.score(data.views, data.labels), 2)
 0.99
+
+For samples that both views describe, arrays of any shape can be learned, here the mean of the rows
+that have a label ("dc": of all features by labels):
+
+>>> from naim3l.extend import AlignedModel, Learned
+>>> @dataclass(eq=False, repr=False)
+... class LabelMeans(AlignedModel):
+...     _shapes = {"means": "dc"}
+...
+...     def _solve(self, rows, rng):
+...         yes = rows.Y > 0
+...         X = np.hstack(rows.features)
+...         return Learned({"means": X.T @ (yes / np.maximum(yes.sum(axis=0), 1))})
+...
+...     def _score_rows(self, arrays, features, present):
+...         return np.hstack(features) @ arrays["means"]
+>>> import naim3l
+>>> wide, views = naim3l.join_views(data.views)
+>>> model = LabelMeans(views=views, decide="f1", random_state=0).fit(wide, data.labels["view0"])
+>>> model.means_.shape
+(16, 3)
+>>> model.save("means.naim3l")
+>>> naim3l.load("means.naim3l", trusted=[LabelMeans]).predict(wide).shape
+(80, 3)
 """
 
 from naim3l.decisions.bridge import Bridge, learn_bridge
 from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import add_evidence
 from naim3l.decisions.rules import fit_cuts
-from naim3l.estimators.base import ViewModel
+from naim3l.estimators.aligned import AlignedModel, ConcatenatedModel, Learned, linear_arrays
 from naim3l.estimators.linear import PerViewModel
 from naim3l.features.kernels import HISTOGRAM_KERNELS
+from naim3l.problem.aligned_rows import AlignedRows
 from naim3l.problem.rows import Problem
 from naim3l.report.plots import COLOURS, GREY, MARKERS, inline_svg, new_figure, styled
 from naim3l.solvers import solve_fast, solve_paper
@@ -56,10 +84,14 @@ from naim3l.solvers.nuclear import singular_value_threshold, trace_norm, trace_n
 from naim3l.solvers.objective import Objective
 
 __all__ = [  # noqa: RUF022 (grouped by purpose)
-    # Bases of methods, and the data that they learn from.
+    # Bases of methods, the data that they learn from, and what they learn.
+    "AlignedModel",
+    "AlignedRows",
+    "ConcatenatedModel",
+    "Learned",
     "PerViewModel",
     "Problem",
-    "ViewModel",
+    "linear_arrays",
     "HISTOGRAM_KERNELS",
     # The objective of NAIM3L, its solvers and their building blocks.
     "Objective",

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, join_views, load
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import BlendNAIM3L, PerViewBoosting, PerViewRidge
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewBoosting, PerViewRidge
 from naim3l.files.stored import dump
 
 RIDGE = ("ridge", PerViewRidge(1.0))
@@ -228,6 +228,7 @@ def test_parameters_of_members_are_parameters_of_the_blend():
         ([PerViewRidge()], ValueError, "members must be a list of pairs"),
         ([RIDGE, RIDGE], ValueError, "not unique"),
         ([("logistic", LogisticRegression())], TypeError, r"members\['logistic'\].*Logistic"),
+        ([("aligned", FusedRidge())], TypeError, "scores every view by itself.*FusedRidge"),
     ],
 )
 def test_members_that_cannot_be_blended_are_refused(members, error, message, data):

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import naim3l
 from naim3l import NAIM3L, NAIM3LCV, Decisions, Kernel, PerViewLogistic, PerViewRidge, Recipe
 from naim3l.datasets import make_unpaired
-from naim3l.estimators import BlendNAIM3L, PerViewBoosting
+from naim3l.estimators import BlendNAIM3L, FusedRidge, PerViewBoosting
 
 SEARCH = {"lams": [0.1, 1.0], "ridges": [1.0], "cv": 2, "random_state": 0}
 PER_VIEW = {"a": Recipe(n_components=2), "b": Kernel("rbf", n_landmarks=5)}
@@ -27,6 +27,7 @@ MODELS = {
     "PerViewRidge": PerViewRidge(2.0, decide="half", random_state=0),
     "PerViewLogistic": PerViewLogistic(features="rbf", decide="guarded", random_state=0),
     "PerViewBoosting": PerViewBoosting(5, decide="half", random_state=0),
+    "FusedRidge": FusedRidge(decide="f1", random_state=0),
     "BlendNAIM3L": BlendNAIM3L(
         [("m", NAIM3L(features=PER_VIEW)), ("r", PerViewRidge())], random_state=0
     ),

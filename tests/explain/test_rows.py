@@ -22,10 +22,12 @@ from naim3l import (
 from naim3l.decisions.calibration import Calibration
 from naim3l.estimators import (
     BlendNAIM3L,
+    FusedRidge,
     PerViewBoosting,
     PerViewLogistic,
     PerViewRidge,
 )
+from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import draw_explanations, explain_row
 from naim3l.explain.contributions import column_contributions, estimate_parts
@@ -353,6 +355,11 @@ class TestErrors:
         X, Y = study(absent=False)
         with pytest.raises(ValueError, match="explanations need probabilities"):
             explain_row(PerViewRidge().fit(X, Y), X, "P70")
+        wide, views = join_views({view: of.iloc[:, :3] for view, of in X.items()})
+        labels = Y["clinic"].combine_first(Y["lab"]).reindex(wide.index)
+        model = FusedRidge(views=views, decide="guarded", random_state=0).fit(wide, labels)
+        with pytest.raises(ValueError, match="FusedRidge scores all views of a row at once"):
+            explain_row(model, wide, "P70")
 
 
 def test_arrays_are_explained_by_position(tables):
@@ -520,6 +527,15 @@ def test_every_model_is_explained_and_reported_or_says_what_to_do(name, options)
     X, Y = sharing(80)
     X = {view: table.drop(columns="sex", errors="ignore").fillna(60) for view, table in X.items()}
     model = getattr(home, name)(decide="guarded", random_state=0, **options)
+    if isinstance(model, AlignedModel):
+        wide, views = join_views(X)
+        labels = pd.concat(Y.values()).groupby(level=0).max().reindex(wide.index)
+        model.set_params(views=views).fit(wide, labels)
+        with pytest.raises(ValueError, match=f"{name} scores all views .* such as NAIM3L"):
+            explain_row(model, wide, "P3")
+        with pytest.raises(ValueError, match=f"{name} has no .* of each view, such as NAIM3L,"):
+            summarise(model, wide, labels)
+        return
     model.fit(X, Y)
     (found,) = explain_row(model, X, "P50", labels=["flu"])
     p = model.fuse(X).loc["P50", "flu"]

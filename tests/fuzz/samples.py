@@ -21,6 +21,7 @@ from naim3l import NAIM3L, NAIM3LCV, Decisions, LabelSubspaceRidge, join_views
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import (
     BlendNAIM3L,
+    FusedRidge,
     PerViewBoosting,
     PerViewLogistic,
     PerViewRidge,
@@ -165,6 +166,7 @@ def models():
         PerViewLogistic().fit(X, y),
         PerViewBoosting(3, random_state=0).fit(X, y),
         LabelSubspaceRidge(random_state=0).fit(X, y),
+        FusedRidge(views=columns).fit(wide, wide_y),
         BlendNAIM3L([("a", NAIM3L(**few)), ("b", PerViewRidge())], random_state=0).fit(X, y),
     ]
     if find_spec("torch"):

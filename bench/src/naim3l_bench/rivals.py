@@ -19,6 +19,8 @@ from naim3l import (
     PerViewRidge,
     evaluate,
 )
+from naim3l.estimators import FusedRidge
+from naim3l.extend import AlignedModel
 from naim3l_bench.candidates import compare_on_held_out
 from naim3l_bench.clock import timed
 from naim3l_bench.methods import (
@@ -30,10 +32,8 @@ from naim3l_bench.methods import (
     LVSL,
     MVLIV,
     CPMNets,
-    FusedRidge,
     MultiGraph,
 )
-from naim3l_bench.methods.aligned import AlignedModel
 from naim3l_bench.trials import (
     Method,
     Outcome,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from naim3l import NAIM3L
-from naim3l_bench.methods import DM2L, FusedRidge
+from naim3l.estimators import FusedRidge
+from naim3l_bench.methods import DM2L
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7)}
 AS_GIVEN = {"views": VIEWS, "features": None}

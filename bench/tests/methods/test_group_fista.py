@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from naim3l_bench.methods.aligned_rows import AlignedRows
+from naim3l.extend import AlignedRows
 from naim3l_bench.methods.alternation import alternate
 from naim3l_bench.methods.imsf import GroupFista, PatternTasks, standardisation
 

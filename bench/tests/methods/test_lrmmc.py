@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from naim3l.extend import AlignedRows
 from naim3l_bench.methods import LRMMC
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.lrmmc import CommonRepresentation, LabelCompletion
 from naim3l_bench.methods.shared_space import fold_in, rescale
 from planted_rows import VIEWS, planted, with_gaps

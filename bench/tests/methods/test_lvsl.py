@@ -6,8 +6,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 from naim3l import Kernel
+from naim3l.extend import AlignedRows
 from naim3l_bench.methods import LVSL
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.lvsl import LabelSpaces, ViewRows, smoothed_weights
 from naim3l_bench.methods.multigraph import centred_labels
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from naim3l.extend import AlignedRows
 from naim3l_bench.methods import MultiGraph
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.graphs import view_laplacian
 from naim3l_bench.methods.multigraph import RIDGE, SmoothLabels, best_view_weights, centred_labels
 

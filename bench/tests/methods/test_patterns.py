@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from naim3l.extend import AlignedRows
 from naim3l_bench.arrays import consecutive_slices
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.imsf import (
     PatternTasks,
     columns_of_patterns,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from naim3l_bench.methods.aligned_rows import AlignedRows
+from naim3l.extend import AlignedRows
 from naim3l_bench.methods.shared_space import by_pattern, fold_in, rescale, split_columns, unit_rows
 
 WIDTHS = (4, 3, 5)

@@ -174,7 +174,8 @@ class ViewPredictor(BaseEstimator):
         Parameters
         ----------
         X : mapping of str to table, or one wide table of shape (n_rows, n_columns)
-            As for :meth:`naim3l.NAIM3L.fit`, in memory.
+            As for :meth:`naim3l.NAIM3L.fit`, in memory. Methods that need aligned rows take one
+            wide table, with a row for each sample; ``views`` names the columns of each view.
         y : mapping of str to label table, or one label table of shape (n_rows, n_labels)
             Labels of the rows of ``X``, as for :meth:`naim3l.NAIM3L.fit`.
 
@@ -779,11 +780,6 @@ class ViewModel(ViewPredictor):
     A subclass is a dataclass whose fields are its own parameters. Its ``_fit`` calls
     ``_read_training``, learns from the problem what ``_score_features`` needs, sets ``decisions_``
     as soon as that is known, and ends with ``_learn``.
-
-    Parameters
-    ----------
-    views, features, positive_weight, decide, random_state
-        As in :class:`naim3l.NAIM3L`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -18,6 +18,7 @@ from naim3l.decisions.calibration import HeldOutScores, fit_calibrations
 from naim3l.decisions.fusion import Blend, blend, blend_weights, calibrated
 from naim3l.decisions.learning import fixed_decisions, learn_decisions
 from naim3l.decisions.rules import Decisions
+from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewModel, ViewPredictor
 from naim3l.estimators.boosting import PerViewBoosting
 from naim3l.estimators.naim3l import NAIM3L
@@ -28,7 +29,7 @@ from naim3l.files.stored import Array, MapOf, Nested, OneOf
 from naim3l.problem.rows import Problem
 
 # Members that can be saved with a blend; networks are imported when one is there.
-MEMBERS = [name for name in MODELS if name != "BlendNAIM3L"]
+MEMBERS = [name for name in MODELS if name not in ("FusedRidge", "BlendNAIM3L")]
 
 
 @dataclass(eq=False, repr=False)
@@ -253,7 +254,7 @@ label_names_, n_features_in_, feature_names_in_
             raise ValueError(f"members must be a list of pairs (name, model), got {members!r}.")
         self._validate_names([name for name, _ in members])
         for name, member in members:
-            if not isinstance(member, ViewModel):
+            if not isinstance(member, ViewModel) or isinstance(member, AlignedModel):
                 raise TypeError(
                     f"members[{name!r}] must be a model that scores every view by itself, such as "
                     f"NAIM3L, PerViewRidge or DeepNAIM3L; got {type(member).__name__}."

@@ -25,6 +25,7 @@ MODELS = {
     "PerViewLogistic": "naim3l.estimators.linear",
     "PerViewBoosting": "naim3l.estimators.boosting",
     "LabelSubspaceRidge": "naim3l.estimators.subspace",
+    "FusedRidge": "naim3l.estimators.aligned",
     "BlendNAIM3L": "naim3l.estimators.blend",
     "DeepNAIM3L": "naim3l.deep.deep_naim3l",
 }
@@ -129,7 +130,7 @@ def load(
 
     Returns
     -------
-    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic, PerViewBoosting, BlendNAIM3L \
+    NAIM3L, NAIM3LCV, PerViewRidge, PerViewLogistic, PerViewBoosting, FusedRidge, BlendNAIM3L \
 or DeepNAIM3L
         The fitted model.
 

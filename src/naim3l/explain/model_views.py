@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from naim3l._arrays import Matrix
+from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewPredictor
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.input.sources import any_chunked
@@ -17,8 +18,8 @@ LINEAR = "linear"
 def check_explained(model: Any) -> None:
     """Refuse models that are not fitted, and those without linear or kernel weights per view."""
     if not isinstance(model, LinearViewModel):
-        ours = isinstance(model, ViewPredictor)
-        rows = " explain_row, or naim3l explain, explains its rows one by one." if ours else ""
+        alone = isinstance(model, ViewPredictor) and not isinstance(model, AlignedModel)
+        rows = " explain_row, or naim3l explain, explains its rows one by one." if alone else ""
         raise ValueError(
             f"{type(model).__name__} has no readable weights per view: explanations and reports "
             "are only available for linear models of each view, such as NAIM3L, with or without "

@@ -14,6 +14,7 @@ from naim3l._arrays import Matrix
 from naim3l._text import some, visible
 from naim3l.decisions.fusion import USUAL_OVERLAP
 from naim3l.decisions.learning import heard
+from naim3l.estimators.aligned import AlignedModel
 from naim3l.explain.contributions import Contributions, column_contributions, common_contributions
 from naim3l.explain.model_views import check_in_memory, read_truth
 from naim3l.files.errors import close_names
@@ -328,8 +329,13 @@ def explain_row(
 
 
 def _check_model(model: Any, X: Any) -> None:
-    """Refuse models that have no probabilities, and tables that are read in chunks."""
+    """Refuse models that have no probabilities, or do not score each view by itself."""
     check_is_fitted(model)
+    if isinstance(model, AlignedModel):
+        raise ValueError(
+            f"{type(model).__name__} scores all views of a row at once; rows are only explained "
+            "for models that score every view by itself, such as NAIM3L."
+        )
     if not model.decisions_.calibrations:
         raise ValueError(
             "explanations need probabilities: fit the model with decide='guarded', or another "

@@ -1,8 +1,8 @@
 """Methods that NAIM3L is compared with; all of them need aligned rows.
 
-They have the interface and the attributes of :class:`naim3l_bench.methods.FusedRidge`, besides
-their own; those that iterate have ``history_``, ``n_iter_``, ``converged_`` and ``objective_`` as
-:class:`naim3l.NAIM3L` has. They have no model files.
+They have the interface of :class:`naim3l.estimators.FusedRidge`, and its attributes besides their
+own; those that iterate have ``history_``, ``n_iter_``, ``converged_`` and ``objective_`` as
+:class:`naim3l.NAIM3L` has. `naim3l.load` needs the class of a saved model: ``trusted=[DM2L]``.
 
 Examples
 --------
@@ -21,7 +21,6 @@ Examples
 
 from naim3l_bench.methods.cpm_nets import CPMNets
 from naim3l_bench.methods.dm2l import DM2L
-from naim3l_bench.methods.fused_ridge import FusedRidge
 from naim3l_bench.methods.glocal import GLOCAL
 from naim3l_bench.methods.imsf import IMSF
 from naim3l_bench.methods.imvwl import IMVWL
@@ -39,6 +38,5 @@ __all__ = [
     "LVSL",
     "MVLIV",
     "CPMNets",
-    "FusedRidge",
     "MultiGraph",
 ]

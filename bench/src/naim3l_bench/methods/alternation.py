@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from naim3l_bench.methods.aligned import Learned
+from naim3l.extend import Learned
 
 Record = dict[str, float]
 

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix
-from naim3l_bench.methods.aligned import AlignedModel, Learned
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, FACTOR, FACTOR_OR_ZERO, ITERATIONS
 from naim3l_bench.methods.mvliv import FactoredViews
@@ -55,7 +54,7 @@ class CPMNets(AlignedModel):
     tol : float, default=1e-4
         Relative decrease of the objective at which to stop; 0 runs all iterations.
     views, features, positive_weight, decide
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
 

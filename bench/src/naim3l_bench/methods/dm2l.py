@@ -5,9 +5,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from naim3l.extend import Objective, solve_fast
-from naim3l_bench.methods.aligned import ConcatenatedModel, Learned, linear_arrays
-from naim3l_bench.methods.aligned_rows import AlignedRows
+from naim3l.extend import (
+    AlignedRows,
+    ConcatenatedModel,
+    Learned,
+    Objective,
+    linear_arrays,
+    solve_fast,
+)
 from naim3l_bench.methods.constraints import FACTOR, FACTOR_OR_ZERO, ITERATIONS
 
 # Of fits that only score held-out entries, as in NAIM3L.
@@ -40,12 +45,12 @@ class DM2L(ConcatenatedModel):
     tol : float, default=1e-4
         Relative residuals of stationarity and feasibility at which to stop; 0 runs all iterations.
     views, features, positive_weight, fit_intercept, decide, random_state
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
 
     Attributes
     ----------
     coef_, intercept_, fill_, n_encoded_
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
 
     References
     ----------

@@ -11,10 +11,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from naim3l.extend import Problem
+from naim3l.extend import AlignedRows, ConcatenatedModel, Learned, Problem, linear_arrays
 from naim3l_bench.arrays import Mask, Matrix
-from naim3l_bench.methods.aligned import ConcatenatedModel, Learned, linear_arrays
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, FACTOR, FACTOR_OR_ZERO, ITERATIONS
 
@@ -60,7 +58,7 @@ class GLOCAL(ConcatenatedModel):
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop; 0 runs all iterations.
     views, features, positive_weight, fit_intercept, decide
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, the clusters, and the folds of held-out entries.
 
@@ -69,7 +67,7 @@ class GLOCAL(ConcatenatedModel):
     coef_ : ndarray of shape (n_features, n_labels)
         Weights ``WU'`` of the features of all views, in the order of ``views_``.
     intercept_, fill_, n_encoded_
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
 
     References
     ----------

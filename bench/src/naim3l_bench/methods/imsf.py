@@ -11,9 +11,8 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval
 
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
-from naim3l_bench.methods.aligned import AlignedModel, Learned
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, ITERATIONS
 
@@ -60,7 +59,7 @@ class IMSF(AlignedModel):
     tol : float, default=1e-6
         Relative decrease of a label's objective in a step at which its fit ends.
     views, features, positive_weight, decide, random_state
-        As in :class:`naim3l_bench.methods.FusedRidge`. For weights of the columns of a table, give
+        As in :class:`naim3l.estimators.FusedRidge`. For weights of the columns of a table, give
         ``features=None``. The method itself draws no random numbers.
 
     Attributes
@@ -103,6 +102,7 @@ class IMSF(AlignedModel):
         "scale": "d",
         "prior": "c",
     }
+    _masks = frozenset({"patterns", "trained"})
 
     sparsity: float = 0.1
     min_rows: int = 10

@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from naim3l.extend import singular_value_threshold, trace_norm
+from naim3l.extend import (
+    AlignedModel,
+    AlignedRows,
+    Learned,
+    singular_value_threshold,
+    trace_norm,
+)
 from naim3l_bench.arrays import Mask, Matrix
-from naim3l_bench.methods.aligned import AlignedModel, Learned
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.shared_space import along_bases, by_pattern, rescale
@@ -63,7 +67,7 @@ class IMVWL(AlignedModel):
         ``label_weight`` they become worse: the points of training rows then fit their labels, which
         new rows do not have.
     views, features, positive_weight, decide
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
 

@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from naim3l.extend import singular_value_threshold, trace_norm
+from naim3l.extend import (
+    AlignedModel,
+    AlignedRows,
+    Learned,
+    singular_value_threshold,
+    trace_norm,
+)
 from naim3l_bench.arrays import Mask, Matrix
-from naim3l_bench.methods.aligned import AlignedModel, Learned
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.shared_space import fold_in, rescale, unit_rows
@@ -71,7 +75,7 @@ class LRMMC(AlignedModel):
     tol : float, default=1e-4
         Relative decrease of the objective at which to stop; 0 runs all iterations.
     views, features, positive_weight, decide
-        As in :class:`naim3l_bench.methods.FusedRidge`.
+        As in :class:`naim3l.estimators.FusedRidge`.
     random_state : int, RandomState or None, default=None
         Determines the start, and the folds of held-out entries.
 
@@ -120,6 +124,7 @@ class LRMMC(AlignedModel):
         "scale": "d",
         "filled": "v",
     }
+    _masks = frozenset({"filled"})
 
     lam: float = 0.01
     _: KW_ONLY

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
-from naim3l_bench.methods.aligned import AlignedModel, Learned
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, FACTOR, FACTOR_OR_ZERO, ITERATIONS
 from naim3l_bench.methods.graphs import heat_graph, normalized_laplacian, solve_shifted
@@ -74,7 +73,7 @@ class LVSL(AlignedModel):
         Kernel of each view, or features of another kind for a linear model, as in
         :class:`naim3l.NAIM3L`.
     views, positive_weight, decide, random_state
-        As in :class:`naim3l_bench.methods.FusedRidge`. The method itself draws no random numbers.
+        As in :class:`naim3l.estimators.FusedRidge`. The method itself draws no random numbers.
 
     Attributes
     ----------

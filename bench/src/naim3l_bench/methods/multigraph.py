@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
+from naim3l.extend import AlignedModel, AlignedRows, Learned
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
-from naim3l_bench.methods.aligned import AlignedModel, Learned
-from naim3l_bench.methods.aligned_rows import AlignedRows
 from naim3l_bench.methods.alternation import Record, alternate
 from naim3l_bench.methods.constraints import COUNT, FACTOR, ITERATIONS
 from naim3l_bench.methods.graphs import neighbor_mean, solve_shifted, view_laplacian
@@ -65,7 +64,7 @@ class MultiGraph(AlignedModel):
     tol : float, default=1e-4
         Relative decrease of the objective in an alternation at which the fit ends.
     views, features, positive_weight, decide, random_state
-        As in :class:`naim3l_bench.methods.FusedRidge`. The method itself draws no random numbers.
+        As in :class:`naim3l.estimators.FusedRidge`. The method itself draws no random numbers.
 
     Attributes
     ----------
@@ -105,6 +104,7 @@ class MultiGraph(AlignedModel):
         "bandwidths": "v",
         "neighbor_counts": "v",
     }
+    _masks = frozenset({"present"})
 
     label_weight: float = 10.0
     n_neighbors: int = 10

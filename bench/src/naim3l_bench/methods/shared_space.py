@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from naim3l.extend import AlignedRows
 from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
-from naim3l_bench.methods.aligned_rows import AlignedRows
 
 
 def split_columns(stacked: NDArray, features: Sequence[Matrix]) -> list[NDArray]:

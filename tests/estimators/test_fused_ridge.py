@@ -5,8 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from naim3l import Kernel
-from naim3l.estimators import PerViewRidge
-from naim3l_bench.methods import FusedRidge
+from naim3l.estimators import FusedRidge, PerViewRidge
 
 VIEWS = {"a": slice(0, 4), "b": slice(4, 7)}
 

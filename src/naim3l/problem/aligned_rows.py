@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from naim3l.extend import Problem
-from naim3l_bench.arrays import Mask, Matrix, consecutive_slices
+from naim3l._arrays import Mask, Matrix, as_dense
+from naim3l.problem.base import consecutive_slices
+from naim3l.problem.feature_blocks import FEWER_COLUMNS, Features, refuse_beyond
+from naim3l.problem.rows import Problem, loss_weights
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,17 @@ class AlignedRows:
         """Samples of a problem of one wide table; those without any view are not among them."""
         assert problem.samples is not None
         kept, sample_of = np.unique(problem.samples, return_inverse=True)
-        features, present = [], np.zeros((problem.n_views, len(kept)), dtype=bool)
+        widths = [X_v.shape[1] for X_v in problem.features]
+        refuse_beyond(
+            f"{len(kept)} rows of {sum(widths)} columns, of which a method that needs aligned rows "
+            "stores every number",
+            8 * len(kept) * sum(widths),
+            f"Use {FEWER_COLUMNS}, which keeps the leading components of each view.",
+        )
+        features, present = [], np.zeros((len(widths), len(kept)), dtype=bool)
         for v, (X_v, rows) in enumerate(zip(problem.features, problem.row_slices, strict=True)):
             present[v, sample_of[rows]] = True
-            features.append(spread(X_v, present[v], X_v.shape[1]))
+            features.append(spread(X_v, present[v], widths[v]))
         labels, weight = problem.labels_of_samples[kept], problem.positive_weight
         (groups,) = problem.groups_of_blocks
         return cls(features, present, labels, weight, None if groups is None else groups[kept])
@@ -56,7 +65,7 @@ class AlignedRows:
     @property
     def P(self) -> Matrix:
         """Weight of each entry in the loss, (n_samples, n_labels): 0 if the label is unknown."""
-        return np.where(self.Y > 0, self.positive_weight, (self.Y != 0).astype(np.float64))
+        return loss_weights(self.Y, self.positive_weight)
 
     @property
     def widths(self) -> list[int]:
@@ -95,9 +104,9 @@ def concatenate_views(features: Sequence[Matrix], present: Mask, fill: Matrix) -
     return X
 
 
-def spread(rows: Any, present: Mask, n_columns: int) -> Matrix:
+def spread(rows: Features, present: Mask, n_columns: int) -> Matrix:
     """Dense table (n_rows, n_columns) of the rows that are present, in order; zero elsewhere."""
     table = np.zeros((len(present), n_columns))
     if present.any():
-        table[present] = rows.toarray() if sparse.issparse(rows) else rows
+        table[present] = as_dense(rows)
     return table

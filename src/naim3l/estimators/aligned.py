@@ -1,6 +1,5 @@
 """Bases of the methods that need aligned rows: one table, whose rows are samples."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -9,16 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from naim3l.extend import Problem, ViewModel
-from naim3l_bench.arrays import Mask, Matrix
-from naim3l_bench.methods.aligned_rows import AlignedRows, concatenate_views, spread
+from naim3l._arrays import Mask, Matrix
+from naim3l._warnings import warn_user
+from naim3l.estimators.base import ADVICE, ViewModel
+from naim3l.estimators.linear import FACTOR
+from naim3l.files.stored import Array, Flag, MapOf, Number, Plain, Sometimes, Whole
+from naim3l.input.views import FUSED, is_separate
+from naim3l.problem.aligned_rows import AlignedRows, concatenate_views, spread
+from naim3l.problem.rows import Problem
+from naim3l.solvers import Record
 
-Record = dict[str, float]
+_SIZES = {"d": "all features", "c": "labels", "v": "views"}
 
 
 @dataclass
@@ -48,7 +52,8 @@ class AlignedModel(ViewModel):
     """Base of the methods that score a sample from all its views at once.
 
     A subclass is a dataclass whose fields are its own parameters, and has the two methods and the
-    ``_shapes`` below. Learned arrays become attributes: "basis" becomes ``basis_``.
+    ``_shapes`` below. Learned arrays become attributes: "basis" becomes ``basis_``. They are saved
+    with the model, and their shapes are checked when it is loaded.
 
     Parameters
     ----------
@@ -58,14 +63,36 @@ class AlignedModel(ViewModel):
 
     # Shape of each learned array, one letter for each size: d is the number of features of all
     # views, c that of labels, v that of views; other letters stand for any size, the same wherever
-    # they occur.
+    # they occur. Arrays contain finite floats, except for the masks.
     _shapes: ClassVar[Mapping[str, str]]
+    _masks: ClassVar[frozenset[str]] = frozenset()
+    _stored = ViewModel._stored | {
+        "n_encoded_": MapOf(Whole(1), keys="views"),
+        "n_iter_": Sometimes(Whole(0)),
+        "converged_": Sometimes(Flag()),
+        "objective_": Sometimes(Number(finite=False)),
+        "history_": Sometimes(Plain()),
+    }
     # Least ``tol`` of fits that only score held-out entries, whose scores are accurate long before
     # the factors are; 0 leaves it as it is.
     _fold_tol: ClassVar[float] = 0.0
-    _advice: ClassVar[str] = (
-        "Raise max_iter or tol; history_ shows whether the objective still moves."
-    )
+    _advice: ClassVar[str] = ADVICE
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        shapes = getattr(cls, "_shapes", {})
+        kinds = {name: "b" if name in cls._masks else "f" for name in shapes}
+        cls._stored = AlignedModel._stored | {
+            f"{name}_": Array(kinds[name], *(_SIZES.get(size, size) for size in shape))
+            for name, shape in shapes.items()
+        }
+
+    def _check_stored(self) -> None:
+        """Refuse features that are not those that the arrays belong to."""
+        for view, learned in self.n_encoded_.items():
+            n = self.features_[view].n_features(len(self.names_.used[view]))
+            if n is not None and n != learned:
+                raise ValueError(f"view {view!r}: {n} features, where {learned} were learned from.")
 
     @abstractmethod
     def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
@@ -89,21 +116,11 @@ class AlignedModel(ViewModel):
         ``present`` is (n_views, n_rows).
         """
 
-    def save(self, path: Any) -> None:
-        """Refuse: methods of the laboratory have no model files.
-
-        Parameters
-        ----------
-        path : path-like
-            Not used.
-        """
-        raise TypeError(f"{type(self).__name__} is only compared with, and has no model files.")
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decisions_")
 
     def _fit(self, X: Any, y: Any) -> None:
-        if isinstance(X, Mapping) and not sparse.issparse(X):
+        if is_separate(X):
             raise TypeError(
                 f"{type(self).__name__} needs aligned rows: one table with a row for each sample, "
                 "got a mapping of tables. NAIM3L and PerViewRidge take separate tables; "
@@ -136,11 +153,10 @@ class AlignedModel(ViewModel):
             raise KeyboardInterrupt
         options = self._values()
         if not learned.converged and options.get("tol", 0) > 0:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} did not converge in max_iter={options['max_iter']} "
                 f"iterations (tol={options['tol']:g}). {self._advice}",
                 ConvergenceWarning,
-                stacklevel=2,
             )
 
     def _score_features(self, view: str, features: Any) -> Matrix:
@@ -151,11 +167,10 @@ class AlignedModel(ViewModel):
         )
 
     def _scores(self, X: Any) -> dict[str, Matrix]:
-        """Scores of the rows of a wide table, from all views that a row has."""
+        """Scores of the rows of a wide table, from all views that a row has, under FUSED."""
         check_is_fitted(self)
         batches = self._batches(X).items()
-        scores = self._score_encoded({v: self.features_[v].encode(of) for v, of in batches})
-        return dict.fromkeys(self.names_.blocks, scores)  # the only one
+        return {FUSED: self._score_encoded({v: self.features_[v].encode(of) for v, of in batches})}
 
     def _score_encoded(self, encoded: Mapping[str, tuple[Any, Mask]]) -> Matrix:
         """Scores of rows, given features and which rows have these, by view."""
@@ -222,3 +237,54 @@ def linear_arrays(problem: Problem, W: Matrix, fill: Matrix) -> dict[str, Matrix
     """
     [coef], [intercept] = problem.split_weights(W)
     return {"fill": fill, "coef": coef, "intercept": intercept}
+
+
+@dataclass(eq=False, repr=False)
+class FusedRidge(ConcatenatedModel):
+    """Ridge regression of each label on the columns of all views, for aligned rows.
+
+    The features of all views are concatenated; a row that lacks a view has the mean of the
+    training rows that have it. Labels are independent of each other, as in
+    :class:`naim3l.PerViewRidge`.
+
+    Parameters
+    ----------
+    ridge : float, default=5.0
+        Weight of the squared weights; greater than 0. Increase it when few labels are known.
+    views, features, positive_weight, fit_intercept, decide, random_state
+        As in :class:`naim3l.NAIM3L`. The kernel of a row is the sum of those of its views.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features, n_labels)
+        Weights of the features of all views, in the order of ``views_``.
+    intercept_ : ndarray of shape (n_labels,)
+        Intercepts.
+    fill_ : ndarray of shape (n_features,)
+        Features of a missing view: the means of the training rows.
+    n_encoded_ : dict of str to int
+        Number of features of each view, after its transformer.
+    gamma_, features_, columns_, decisions_, thresholds_, base_rates_, view_rates_, views_, \
+label_names_, classes_, n_features_in_, feature_names_in_
+        As in :class:`naim3l.NAIM3L`.
+
+    Examples
+    --------
+    >>> from naim3l import datasets, evaluate, join_views
+    >>> from naim3l.estimators import FusedRidge
+    >>> data = datasets.make_unpaired(60, aligned=True, missing_labels=0.3, random_state=0)
+    >>> wide, views = join_views(data.views)
+    >>> model = FusedRidge(ridge=5.0, views=views).fit(wide, data.labels["view0"])
+    >>> metrics = evaluate(data.complete_labels["view0"], model.decision_function(wide))
+    >>> round(metrics["AP"], 2)
+    0.94
+    """
+
+    _parameter_constraints = ConcatenatedModel._parameter_constraints | {"ridge": [FACTOR]}
+
+    ridge: float = 5.0
+
+    def _solve(self, rows: AlignedRows, rng: np.random.RandomState) -> Learned:
+        fill = rows.means()
+        problem = self._fused_problem(rows, fill)
+        return Learned(linear_arrays(problem, problem.ridge_solutions([self.ridge])[0], fill))

@@ -7,10 +7,11 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+import naim3l
 from naim3l import DataWarning
 from naim3l.datasets import make_unpaired
-from naim3l_bench.methods import FusedRidge
-from naim3l_bench.methods.aligned import AlignedModel, Learned
+from naim3l.estimators import FusedRidge
+from naim3l.estimators.aligned import AlignedModel, Learned
 
 VIEWS = {"a": [0, 1, 2], "b": [3, 4]}
 
@@ -116,6 +117,13 @@ class TestFit:
         assert np.mean(model.predict(X) == y) > 0.6
 
 
-def test_there_are_no_model_files(table, tmp_path):
-    with pytest.raises(TypeError, match="Sums is only compared with, and has no model files"):
-        fit_sums(table).save(tmp_path / "m.naim3l")
+class TestFiles:
+    def test_a_method_of_another_package_is_loaded_if_it_is_trusted(self, table, tmp_path):
+        model = fit_sums(table)
+        model.save(tmp_path / "m.naim3l")
+        again = naim3l.load(tmp_path / "m.naim3l", trusted=[Sums])
+        np.testing.assert_array_equal(
+            again.decision_function(table[0]), model.decision_function(table[0])
+        )
+        with pytest.raises(naim3l.ModelFileError, match="Sums"):
+            naim3l.load(tmp_path / "m.naim3l")

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from naim3l.extend import Problem
-from naim3l_bench.methods.aligned_rows import AlignedRows, concatenate_views
+from naim3l.problem import feature_blocks
+from naim3l.problem.aligned_rows import AlignedRows, concatenate_views
+from naim3l.problem.rows import Problem
 
 # Two views of the samples 0, 2 and 3; sample 1 has no view at all.
 A, B = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0], [7.0]])
@@ -51,3 +52,9 @@ def test_weights_of_the_problem_of_scores_are_scores(rng):
     assert_array_equal(problem.multiply(scores), scores)
     assert_array_equal(problem.by_view_and_sample(scores)[0], scores)
     assert_array_equal(problem.labels_of_samples, rows.Y)
+
+
+def test_tables_beyond_the_memory_are_refused_before_it_is_taken(monkeypatch):
+    monkeypatch.setattr(feature_blocks, "physical_memory", lambda: 8 * 3 * 3 - 1)
+    with pytest.raises(MemoryError, match=r"3 rows of 3 columns.*features=Recipe"):
+        rows_of()
