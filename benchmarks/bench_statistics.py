@@ -16,8 +16,9 @@ from common import number, print_machine, print_markdown, print_table
 from sklearn.base import clone
 
 from naim3l import NAIM3L, LabelSubspaceRidge, evaluate
-from naim3l.datasets import load_yeast, make_challenge, make_unpaired
+from naim3l.datasets import load_yeast, make_unpaired
 from naim3l.statistics import ColumnPlan, collect, combine
+from naim3l_bench.challenge import make_challenge
 
 SOURCES = (1, 3, 12)
 METRICS = ("macro-AUC", "AP")

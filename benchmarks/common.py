@@ -16,9 +16,10 @@ from scipy.optimize import brentq
 from threadpoolctl import threadpool_info
 
 from naim3l import Recipe
-from naim3l.datasets import load_yeast, make_challenge, make_unpaired
+from naim3l.datasets import load_yeast, make_unpaired
 from naim3l.problem.rows import Problem
 from naim3l.solvers.objective import Objective
+from naim3l_bench.challenge import make_challenge
 
 QUICK_ROWS = 400
 # Generated data: number of latent factors, and enough noise for features of full rank.

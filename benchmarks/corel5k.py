@@ -3,7 +3,7 @@
     python benchmarks/corel5k.py DATA/corel5k_lear4.npz --seeds 3
 
 Half of the views' rows and half of the labels of the training samples are hidden and rows are
-shuffled (see ``naim3l.datasets.make_challenge``). Features are fitted on training rows only.
+shuffled (see ``naim3l_bench.challenge.make_challenge``). Features are fitted on training rows only.
 Metrics are computed per view on complete test views, then averaged; shown are mean and standard
 deviation over seeds.
 """
@@ -20,10 +20,10 @@ from common import QUICK_ROWS
 from sklearn.exceptions import ConvergenceWarning
 
 from naim3l import NAIM3L, Recipe, evaluate
-from naim3l.datasets import make_challenge
 from naim3l.problem.rows import Problem
 from naim3l.solvers import solve_paper
 from naim3l.solvers.objective import Objective
+from naim3l_bench.challenge import make_challenge
 from naim3l_bench.datasets import open_npz
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

@@ -70,11 +70,10 @@ that have a label ("dc": of all features by labels):
 """
 
 from naim3l.decisions.bridge import Bridge, learn_bridge
-from naim3l.decisions.calibration import Calibration, calibration_error, fit_calibration
+from naim3l.decisions.calibration import Calibration, fit_calibration
 from naim3l.decisions.fusion import add_evidence
 from naim3l.decisions.rules import fit_cuts
 from naim3l.estimators.aligned import AlignedModel, ConcatenatedModel, Learned, linear_arrays
-from naim3l.estimators.candidates import compare_on_held_out, score_held_out
 from naim3l.estimators.linear import PerViewModel
 from naim3l.features.kernels import HISTOGRAM_KERNELS
 from naim3l.problem.aligned_rows import AlignedRows
@@ -105,12 +104,9 @@ __all__ = [  # noqa: RUF022 (grouped by purpose)
     "Bridge",
     "Calibration",
     "add_evidence",
-    "calibration_error",
-    "compare_on_held_out",
     "fit_calibration",
     "fit_cuts",
     "learn_bridge",
-    "score_held_out",
     # Figures in the style of reports.
     "COLOURS",
     "GREY",

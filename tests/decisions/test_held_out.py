@@ -14,12 +14,8 @@ from naim3l.decisions.held_out import (
     hidden_metric,
     hidden_metrics,
     hold_out_folds,
-    hold_out_share,
     jackknifed_metric,
     mean_defined,
-    measure,
-    shuffled_entries,
-    whole_share,
 )
 from naim3l.metrics.measures import ScoredLabels
 from naim3l.problem.rows import Problem
@@ -43,35 +39,6 @@ def draw(wide=False):
     labels = [Y, Y] if wide else [Y, rng.choice([-1, 0, 1], size=(40, 5))]
     samples = np.tile(np.arange(40), 2) if wide else None
     return Problem(features, labels, samples=samples)
-
-
-class TestShuffledEntries:
-    def test_each_known_entry_comes_once_with_its_label_and_value(self, labels):
-        found = np.full(labels.shape, np.nan)
-        for k, value, rows in shuffled_entries(labels, (1, 0), seeded()):
-            assert np.isnan(found[rows, k]).all()
-            found[rows, k] = value
-        np.testing.assert_array_equal(found, labels)
-
-
-class TestHoldOutShare:
-    def test_only_known_entries_are_held_out(self, labels):
-        held_out = hold_out_share(labels, 0.25, seeded())
-        assert held_out.any() and not held_out[np.isnan(labels)].any()
-
-    @pytest.mark.parametrize("share", [0, 0.3, 1])
-    def test_share_is_that_of_positives_and_of_negatives_rounded_down(self, labels, share):
-        held_out = hold_out_share(labels, share, seeded())
-        for value in (0, 1):
-            of_value = labels == value
-            expected = np.floor(share * of_value.sum(axis=0) + 1e-9)
-            np.testing.assert_array_equal((held_out & of_value).sum(axis=0), expected)
-
-
-def test_shares_are_those_of_exact_arithmetic():
-    counts = np.arange(1000)
-    for percent in range(101):
-        np.testing.assert_array_equal(whole_share(percent / 100, counts), percent * counts // 100)
 
 
 def folds_by(kind, problem, n_folds, seed=0):
@@ -279,13 +246,13 @@ class TestMetrics:
         for Y, of_weights in ((truth, expected), (np.full_like(truth, np.nan), np.nan)):
             found = METRICS["log-loss"].compute(ScoredLabels(Y == 1, Y == 0, S), weights)
             np.testing.assert_allclose(found, of_weights)
-        assert measure(truth, S, "log-loss") == pytest.approx(losses[known].mean())
 
     def test_rankings_are_the_geometric_mean_of_both(self):
         *_, truth, S = self.case(wide=False)
         expected = evaluate(truth, S)
         both = np.sqrt(expected["AP"] * expected["macro-AUC"])
-        assert measure(truth, S, "rankings") == pytest.approx(both)
+        labels = ScoredLabels(truth == 1, truth == 0, S)
+        assert METRICS["rankings"].compute(labels, np.ones((1, len(truth)))) == pytest.approx(both)
         assert "rankings" not in expected
         with pytest.raises(ValueError, match="metric='rankings' ranks the labels of a row"):
             choose_metric("rankings", [truth[:, :1]])

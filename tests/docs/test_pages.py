@@ -14,7 +14,7 @@ from fenced_blocks import ROOT, check_output, fenced_blocks, with_output
 # Blocks of these need torch, dask or a GPU, and have tests of their own.
 ELSEWHERE = ("networks.md", "scale.md", "gpu.md")
 GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
-OTHERS = ["README.md", "docs/index.md", "docs/research/paper.md", "docs/develop/extend.md"]
+OTHERS = ["README.md", "docs/index.md", "docs/develop/extend.md"]
 PAGES = [*OTHERS, *(str(p.relative_to(ROOT)) for p in GUIDE)]
 WITH_CODE = [page for page in PAGES if "python" in dict(fenced_blocks(page))]
 

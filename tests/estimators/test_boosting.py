@@ -20,7 +20,6 @@ from naim3l.estimators.boosting import (
     Trees,
     boosted_scores,
     boosting_cost,
-    boosting_fits,
     chosen_stages,
     nodes_of,
 )
@@ -39,14 +38,10 @@ def dealt(Y, n_folds=3):
     return folds
 
 
-def cost(*given):
-    return boosting_cost(boosting_fits(*given))
-
-
 def staged_scores(X, Y, folds, rates):
     """Held-out scores by each number of trees, (n_tried, n_rows, n_labels)."""
     labels = zip(Y.T, folds.T, logit(rates), strict=True)
-    stages = [Boosting().held_out(X, *of_label, lambda: None) for of_label in labels]
+    stages = [Boosting().held_out(X, *of_label) for of_label in labels]
     return np.stack(stages, axis=-1)
 
 
@@ -154,7 +149,6 @@ def test_sparse_tables_have_the_scores_of_dense_ones(planted):
     (dense,) = boosted_scores([X], [Y], [folds], rates)
     for kind in (sparse.csr_array, sparse.csc_matrix):
         np.testing.assert_array_equal(boosted_scores([kind(X)], [Y], [folds], rates)[0], dense)
-    assert cost([kind(X)], [Y], [folds]) == cost([X], [Y], [folds])
 
 
 def test_views_are_fitted_by_themselves(planted, rng):
@@ -183,22 +177,18 @@ def test_tables_without_rows_or_columns_have_base_rates(shape):
     Y = np.resize([1, 1, 1, -1, -1, -1], (shape[0], 1))
     (scores,) = boosted_scores([np.ones(shape)], [Y], [dealt(Y)], np.array([0.2]))
     np.testing.assert_allclose(scores, np.full(Y.shape, logit(0.2)))
-    assert cost([np.ones(shape)], [Y], [dealt(Y)]) == 0
 
 
-def test_cost_counts_the_fits_and_grows_with_tables(planted):
+def test_cost_grows_with_tables_and_known_entries(planted):
     X, Y = planted[0], np.hstack([planted[1], np.ones((300, 1), int)])
     folds, calls = dealt(Y), []
     boosted_scores([X, X], [Y, Y], [folds, folds], rates_of(Y), advance=lambda: calls.append(1))
-    fits = boosting_fits([X, X], [Y, Y], [folds, folds])
-    assert len(calls) == len(fits) == 2 * 2 * 3  # views, labels with both values, folds
-    assert [sum(rows for rows, _ in fits[i : i + 3]) for i in (0, 3, 6, 9)] == [600] * 4
-    assert {columns for _, columns in fits} == {4}
-    one = cost([X], [Y], [folds])
-    assert cost([X, X], [Y, Y], [folds, folds]) == pytest.approx(2 * one)
-    assert cost([np.hstack([X, X])], [Y], [folds]) > one
-    twice = [np.vstack([of, of]) for of in (X, Y, folds)]
-    assert cost(*([of] for of in twice)) > one
+    assert len(calls) == 2 * Y.shape[1]
+    one = boosting_cost([X], [Y], 3)
+    assert boosting_cost([X, X], [Y, Y], 3) == pytest.approx(2 * one)
+    assert boosting_cost([np.hstack([X, X])], [Y], 3) > one
+    assert boosting_cost([np.vstack([X, X])], [np.vstack([Y, Y])], 3) > one
+    assert boosting_cost([X], [np.where(Y > 0, Y, 0)], 3) < one  # with unknown entries
 
 
 def with_gaps(rng, n_rows=400, n_columns=5):

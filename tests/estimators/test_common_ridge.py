@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from naim3l.estimators.common_ridge import common_ridges
+from naim3l.estimators.shared import common_ridges
 from naim3l.problem.sufficient_statistics import RowStatistics
 
 

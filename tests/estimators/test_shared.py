@@ -11,8 +11,7 @@ from naim3l import NAIM3L, NAIM3LCV, Kernel, LabelSubspaceRidge, Recipe, evaluat
 from naim3l.decisions.held_out import Folds, hold_out_folds
 from naim3l.decisions.learning import N_FOLDS
 from naim3l.estimators import BlendNAIM3L, PerViewLogistic, PerViewRidge
-from naim3l.estimators.common_ridge import common_ridges
-from naim3l.estimators.shared import BENT_SIZE, PAIRS, SharedFit
+from naim3l.estimators.shared import BENT_SIZE, PAIRS, SharedFit, common_ridges
 from naim3l.estimators.training import read_training
 from naim3l.problem.sufficient_statistics import RowStatistics
 

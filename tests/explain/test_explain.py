@@ -19,15 +19,11 @@ from naim3l import NAIM3L, Decisions, Kernel, Recipe
 from naim3l.datasets import make_unpaired
 from naim3l.estimators import PerViewRidge
 from naim3l.explain import (
-    feature_weights,
-    label_relations,
-    related_labels,
-    score_spectrum,
     top_features,
-    view_shares,
 )
-from naim3l.explain.column_weights import strongest_columns
+from naim3l.explain.column_weights import column_weights, strongest_columns
 from naim3l.explain.model_views import linear_views, view_kernels
+from naim3l.report.summary import summarise, view_shares
 
 LABELS = ["flu", "asthma", "gout"]
 
@@ -69,16 +65,15 @@ def ridge(data, features, **options):
     return PerViewRidge(features=features, **options).fit(*data)
 
 
-class TestFeatureWeights:
+class TestColumnWeights:
     @pytest.mark.parametrize("recipe", ["auto", "scale", "paper"])
     def test_weight_is_the_slope_of_the_score_before_normalisation(self, data, recipe):
         X, _ = data
         model = ridge(data, recipe)
         for view, table in X.items():
             components = model.features_[view].recipe.components
-            found = feature_weights(model, view, X)
-            assert found.columns == list(table.columns) and found.labels == LABELS
-            assert found.kind == "columns"
+            found = column_weights(model, view, X)
+            assert found.columns == list(table.columns)
             at = table.to_numpy()[:1]
             for j in range(table.shape[1]):
                 step = np.zeros_like(at)
@@ -89,7 +84,7 @@ class TestFeatureWeights:
             assert found.length == pytest.approx(np.sqrt(np.mean(lengths**2)))
             assert (found.weights[2] == 0).all()  # the constant column
             # All components are kept here, so that the recipe knows the deviations.
-            alone = feature_weights(model, view)
+            alone = column_weights(model, view)
             np.testing.assert_allclose(alone.weights, found.weights, atol=1e-9)
 
     def test_weights_are_those_of_the_scores_where_rows_have_one_length(self):
@@ -98,7 +93,7 @@ class TestFeatureWeights:
         X = {"a": 2.0 * np.repeat(corners, 4, axis=0)}
         Y = {"a": (X["a"] @ rng.normal(size=(3, 2)) > 0.1).astype(int)}
         model = PerViewRidge(features="paper").fit(X, Y)
-        found = feature_weights(model, "a")
+        found = column_weights(model, "a")
         assert found.columns == ["column 0", "column 1", "column 2"]
         # One standard deviation is 2; scores are linear in the corners.
         scores = model.decision_function(X)["a"]
@@ -111,15 +106,15 @@ class TestFeatureWeights:
         recipe = model.features_["view0"].recipe
         kept = recipe.components(X["view0"].to_numpy()) @ recipe.axes
         slope = recipe.axes.T @ model.coef_["view0"]
-        weights = feature_weights(model, "view0").weights
+        weights = column_weights(model, "view0").weights
         np.testing.assert_allclose(weights, slope * kept.std(axis=0)[:, None])
 
     def test_histogram_weights_belong_to_roots_of_shares(self, rng):
         X = {"words": rng.poisson(3, size=(40, 5)) + 1.0}
         Y = {"words": (rng.random((40, 2)) < 0.4).astype(int)}
         model = PerViewRidge(features="histogram").fit(X, Y)
-        found = feature_weights(model, "words", X)
-        assert found.kind == "roots" and found.columns == [f"column {j}" for j in range(5)]
+        found = column_weights(model, "words", X)
+        assert found.columns == [f"column {j}" for j in range(5)]
         roots = np.sqrt(X["words"] / X["words"].sum(axis=1, keepdims=True))
         slope = model.features_["words"].recipe.axes.T @ model.coef_["words"]
         np.testing.assert_allclose(found.weights, slope * roots.std(axis=0)[:, None], atol=1e-12)
@@ -129,8 +124,7 @@ class TestFeatureWeights:
         towns = np.array(["Ulm", "Bonn", "Jena"])[np.arange(50) % 3]
         X = {"view0": X["view0"].assign(town=towns)}
         model = PerViewRidge().fit(X, {"view0": Y["view0"]})
-        found = feature_weights(model, "view0", X)
-        assert found.kind == "features"
+        found = column_weights(model, "view0", X)
         assert found.columns[-3:] == ["town_Bonn", "town_Jena", "town_Ulm"]
         components = model.features_["view0"].recipe.components
         rows, _ = model.features_["view0"].rows(model._batches(X)["view0"])
@@ -148,30 +142,30 @@ class TestFeatureWeights:
             [encoder, ("numbers", StandardScaler(), numbers)], verbose_feature_names_out=False
         )
         model = PerViewRidge(features=columns).fit(X, {"view0": Y["view0"]})
-        found = feature_weights(model, "view0", X)
-        assert (found.kind, found.length) == ("features", 1)
+        found = column_weights(model, "view0", X)
+        assert found.length == 1
         assert found.columns == ["town_Bonn", "town_Ulm", *numbers]
         sizes = model.features_["view0"].transformer.transform(X["view0"]).std(axis=0)
         np.testing.assert_allclose(found.weights, model.coef_["view0"] * sizes[:, None])
-        np.testing.assert_array_equal(feature_weights(model, "view0").weights, model.coef_["view0"])
+        np.testing.assert_array_equal(column_weights(model, "view0").weights, model.coef_["view0"])
 
     def test_names_that_do_not_match_are_numbers(self, data):
         nameless = ridge(data, FunctionTransformer(lambda X: np.hstack([X, X])))
-        found = feature_weights(nameless, "view0")
+        found = column_weights(nameless, "view0")
         assert found.columns == [f"feature {j}" for j in range(12)]
         named = ridge(data, make_pipeline(QuantileTransformer(n_quantiles=10), Normalizer()))
-        assert feature_weights(named, "view0").columns == list(data[0]["view0"].columns)
+        assert column_weights(named, "view0").columns == list(data[0]["view0"].columns)
 
     def test_columns_as_they_are_and_sparse_ones(self, data):
         X, Y = data
         raw = ridge(data, None)
         sizes = X["view0"].to_numpy().std(axis=0)[:, None]
-        found = feature_weights(raw, "view0", X)
+        found = column_weights(raw, "view0", X)
         np.testing.assert_allclose(found.weights, raw.coef_["view0"] * sizes)
-        assert (found.kind, found.length) == ("columns", 1)
+        assert found.length == 1
         X = {view: sparse.csr_array(table.to_numpy()) for view, table in X.items()}
         again = PerViewRidge(features=None).fit(X, Y)
-        weights = feature_weights(again, "view0", X).weights
+        weights = column_weights(again, "view0", X).weights
         np.testing.assert_allclose(weights, again.coef_["view0"] * sizes, atol=1e-5)
 
     def test_wide_tables_keep_the_names_of_their_columns(self, data):
@@ -181,9 +175,9 @@ class TestFeatureWeights:
         views = {"first": slice(0, 6), "second": [10, 9, 7]}
         model = PerViewRidge(views=views).fit(wide, Y["view1"])
         expected = ["view1.c4", "view1.c3", "view1.c1"]
-        assert feature_weights(model, "second", wide).columns == expected
+        assert column_weights(model, "second", wide).columns == expected
         unnamed = PerViewRidge(views=views).fit(wide.to_numpy(), Y["view1"].to_numpy())
-        assert feature_weights(unnamed, "second").columns == ["column 10", "column 9", "column 7"]
+        assert column_weights(unnamed, "second").columns == ["column 10", "column 9", "column 7"]
 
     def test_the_largest_of_all_views(self, data):
         X, _ = data
@@ -191,9 +185,9 @@ class TestFeatureWeights:
         found = top_features(model, "asthma", 3, X)
         every = {}
         for view in X:
-            frame = feature_weights(model, view, X).to_frame()["asthma"]
-            length = feature_weights(model, view, X).length
-            every |= {(view, column): weight / length for column, weight in frame.items()}
+            columns, weights, length = column_weights(model, view, X)
+            of_label = weights[:, LABELS.index("asthma")] / length
+            every |= {(view, name): of for name, of in zip(columns, of_label, strict=True)}
         for side, sign in (("for", 1), ("against", -1)):
             largest = sorted((w for w in every.values() if sign * w > 0), key=abs, reverse=True)
             assert [feature.weight for feature in found[side]] == largest[:3]
@@ -217,13 +211,9 @@ class TestKernels:
 
     def test_columns_have_no_weights_where_rows_are_compared(self, curved, mixed):
         message = r"'view0' has kernel 'rbf'.*: scores are not linear in the columns"
-        calls = [
-            lambda: feature_weights(mixed, "view0"),
-            lambda: top_features(curved, "flu"),
-        ]
-        for call in calls:
-            with pytest.raises(ValueError, match=message):
-                call()
+        with pytest.raises(ValueError, match=message):
+            top_features(curved, "flu")
+        assert {of.view for side in top_features(mixed, "flu").values() for of in side} == {"view1"}
 
     @pytest.mark.parametrize("recipe", ["scale", None])
     def test_weights_of_a_linear_kernel_are_those_of_columns(self, data, recipe):
@@ -236,49 +226,20 @@ class TestKernels:
         )
         assert linear_views(linear) == ["view0", "view1"]
         for rows in (X, None):
-            found, expected = (feature_weights(model, "view1", rows) for model in (linear, plain))
+            found, expected = (column_weights(model, "view1", rows) for model in (linear, plain))
             np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
-            assert (found.columns, found.kind) == (expected.columns, expected.kind)
+            assert found.columns == expected.columns
             assert found.length == pytest.approx(expected.length)
-            relations = [label_relations(model, rows) for model in (linear, plain)]
-            np.testing.assert_allclose(*relations, atol=1e-6)
-
-    def test_without_rows_the_landmarks_stand_for_them(self, data):
-        X, Y = ({"view0": tables["view0"]} for tables in data)
-        model = PerViewRidge(features=Kernel("rbf", n_landmarks=None)).fit(X, Y)
-        np.testing.assert_allclose(label_relations(model), label_relations(model, X), atol=1e-6)
 
 
-class TestScores:
-    def test_shares_and_relations_are_those_of_scores(self, data, curved, mixed):
+class TestShares:
+    def test_shares_are_those_of_scores(self, data, curved, mixed):
         X, _ = data
         for model in (curved, mixed, ridge(data, "scale")):
             scores = model.decision_function(X)
             variance = {view: S.var(axis=0) for view, S in scores.items()}
             for view, share in view_shares(model, X).items():
                 np.testing.assert_allclose(share, variance[view] / sum(variance.values()))
-            np.testing.assert_allclose(sum(view_shares(model).values()), 1)
-            centred = np.concatenate([S - S.mean(axis=0) for S in scores.values()])
-            relations = label_relations(model, X)
-            np.testing.assert_allclose(relations, np.corrcoef(centred.T), atol=1e-12)
-            found = related_labels(model, "gout", X=X)
-            assert dict(found)["flu"] == pytest.approx(relations[2, 0]) and len(found) == 2
-            assert abs(found[0][1]) >= abs(found[1][1])
-
-    def test_without_rows_components_are_taken_as_uncorrelated(self, data):
-        model = ridge(data, "scale")
-        parts = []
-        for view in data[0]:
-            recipe, W = model.features_[view].recipe, model.coef_[view]
-            shares = recipe.variances / recipe.variances.sum()
-            parts.append((W.T * shares) @ W * recipe.n_rows)
-        norms = np.sqrt(np.diag(sum(parts)))
-        np.testing.assert_allclose(label_relations(model), sum(parts) / np.outer(norms, norms))
-        variances = [
-            np.diag(part) / len(X) for part, X in zip(parts, data[0].values(), strict=True)
-        ]
-        shares = view_shares(model)["view0"]
-        np.testing.assert_allclose(shares, variances[0] / sum(variances))
 
     @pytest.mark.parametrize("fusion", ["mean", "evidence"])
     def test_shares_of_a_wide_table_are_of_what_a_view_adds(self, data, fusion):
@@ -299,80 +260,33 @@ class TestScores:
         for view, share in view_shares(model, wide).items():
             np.testing.assert_allclose(share, parts[view] / sum(parts.values()))
 
-    def test_constant_scores_have_no_relations_and_no_shares(self, data):
-        model = ridge(data, None)  # nothing is known about the features: cosines of the weights
-        W = np.concatenate(list(model.coef_.values()))
-        W = W / np.linalg.norm(W, axis=0)
-        np.testing.assert_allclose(label_relations(model), W.T @ W)
+    def test_constant_scores_have_no_shares(self, data):
+        model = ridge(data, None)
         for W in model.coef_.values():
             W[:, 1] = 0
-        relations = label_relations(model)
-        np.testing.assert_array_equal(relations[1], [0, 1, 0])
-        np.testing.assert_array_equal(relations, relations.T)
-        assert np.isnan(view_shares(model)["view0"][1])
-
-    def test_spectrum_is_that_of_the_stacked_scores(self, data, curved):
-        X, Y = data
-        reordered = {view: table[LABELS[::-1]] for view, table in Y.items()}
-        spectrum = score_spectrum(curved, X, reordered)
-        S = np.concatenate(list(curved.decision_function(X).values()))
-        values = np.linalg.svd(S, compute_uv=False)
-        np.testing.assert_allclose(spectrum["singular_values"], values)
-        assert spectrum["rank"] == np.linalg.matrix_rank(S) and spectrum["n_rows"] == 90
-        assert spectrum["trace_norm"] == pytest.approx(np.linalg.norm(S, "nuc"))
-        held = np.append(0, (values**2).cumsum() / (values**2).sum())
-        assert held[spectrum["dimensions"]] >= 0.99 > held[spectrum["dimensions"] - 1]
-        positive = np.concatenate(list(Y.values())) == 1
-        for k, part in enumerate(spectrum["parts"]):
-            rows = S[positive[:, k]]
-            assert part["label"] == LABELS[k] and part["n_rows"] == len(rows)
-            assert part["rank"] == np.linalg.matrix_rank(rows)
-            assert part["trace_norm"] == pytest.approx(np.linalg.norm(rows, "nuc"))
-        norms = [part["trace_norm"] for part in spectrum["parts"]]
-        assert spectrum["mean"]["trace_norm"] == pytest.approx(np.mean(norms))
-        assert spectrum["median"]["trace_norm"] == pytest.approx(np.median(norms))
-
-    def test_spectrum_of_scores_of_known_rank(self):
-        X = {"a": np.eye(4)}
-        Y = {"a": np.array([[1, 1, np.nan], [0, 1, np.nan], [1, 0, np.nan], [0, 0, 0]])}
-        model = PerViewRidge(features=None, fit_intercept=False)
-        with pytest.warns(UserWarning, match="never observed positive"):
-            model.fit(X, Y)
-        model.coef_["a"] = np.diag([3.0, 4.0, 0, 0])[:, :3]
-        spectrum = score_spectrum(model, X, Y)
-        np.testing.assert_allclose(spectrum["singular_values"], [4, 3, 0])
-        assert (spectrum["rank"], spectrum["trace_norm"], spectrum["dimensions"]) == (2, 7, 2)
-        ranks = [(part["label"], part["rank"], part["trace_norm"]) for part in spectrum["parts"]]
-        assert ranks == [("label0", 1, 3), ("label1", 2, 7)]
-        model.coef_["a"][:] = 0
-        assert score_spectrum(model, X, Y)["dimensions"] == 0
+        shares = view_shares(model, data[0])["view0"]
+        assert np.isnan(shares[1]) and np.isfinite(shares[[0, 2]]).all()
 
 
 def test_errors_say_what_there_is(data):
     model = ridge(data, "scale")
-    with pytest.raises(ValueError, match=r"no view 'lab'; .* \['view0', 'view1'\]"):
-        feature_weights(model, "lab")
     with pytest.raises(ValueError, match=r"no label 'cold'; .*'flu'"):
         top_features(model, "cold")
     with pytest.raises(ValueError, match="n must be a whole number >= 1, got 0"):
-        related_labels(model, "flu", 0)
+        top_features(model, "flu", 0)
     with pytest.raises(NotFittedError):
-        label_relations(PerViewRidge())
+        top_features(PerViewRidge(), "flu")
     with pytest.raises(TypeError, match="need rows in memory, and X is read in chunks"):
-        view_shares(model, {"view0": "folder/*.parquet"})
+        top_features(model, "flu", X={"view0": "folder/*.parquet"})
 
 
 @pytest.mark.parametrize("model", [OneHotEncoder(), None])
 def test_other_models_are_refused(data, model):
     X, Y = data
     calls = [
-        lambda: feature_weights(model, "view0"),
         lambda: top_features(model, "flu"),
-        lambda: label_relations(model, X),
-        lambda: related_labels(model, "flu"),
-        lambda: view_shares(model, X),
+        lambda: summarise(model, X, Y),
         lambda: view_kernels(model),
-        lambda: score_spectrum(model, X, Y),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=f"{type(model).__name__} has no readable weights"):

@@ -281,8 +281,9 @@ class TestModels:
             Nested(ColumnPlan).read(document, Reader(stored), Scope())
 
     def test_hashed_words_are_no_top_features(self, fitted):
-        from naim3l.explain import feature_weights, top_features
+        from naim3l.explain import top_features
+        from naim3l.explain.column_weights import column_weights
 
         model, *_ = fitted
-        assert feature_weights(model, "a").columns[0].startswith("note_term ")
+        assert column_weights(model, "a").columns[0].startswith("note_term ")
         assert top_features(model, "flu") == {"for": [], "against": []}

@@ -9,7 +9,7 @@ from naim3l.datasets import make_unpaired
 from naim3l.estimators import base
 from naim3l.federated import combine, share, simulate, simulation
 from naim3l.federated.rounds import SHRINK, SiteProblem
-from naim3l.federated.triangles import symmetric
+from naim3l.federated.shares import symmetric
 
 RIDGE, ROUNDS = LabelSubspaceRidge(ridge=1.0, shrinkage=0.7), NAIM3L(lam=0.4, ridge=1.0)
 N_LABELS = 6

@@ -8,7 +8,7 @@ from naim3l import NAIM3L, DataWarning, LabelSubspaceRidge, PerViewRidge
 from naim3l.datasets import make_unpaired
 from naim3l.federated import simulate
 from naim3l.federated.rounds import SHRINK, Ask, answer
-from naim3l.federated.triangles import symmetric, triangles
+from naim3l.federated.shares import symmetric, triangles
 from naim3l.solvers.nuclear import singular_value_threshold, trace_norm
 
 MODEL = NAIM3L(lam=0.4, ridge=1.0)

@@ -68,18 +68,6 @@ class TestForms:
         scorer = make_scorer(metric)
         assert scorer(fitted, X, Y[NAMES[::-1]]) == scorer(fitted, X, Y)
 
-    def test_separate_tables_are_averaged(self, metric, wide):
-        X, Y = wide
-        X, Y = {"a": X[1:, :3], "b": X[:40, 3:]}, {"a": Y[1:], "b": Y[:40]}
-        fitted = NAIM3L(ridge=1.0, decide=0.2).fit(X, Y)
-        values = []
-        for view in X:
-            there = ~np.isnan(X[view]).any(axis=1)
-            rows = {view: X[view][there]}
-            made = fitted.predict(rows) if metric == "micro-F1" else fitted.decision_function(rows)
-            values.append(evaluate(Y[view][there], made[view])[metric])
-        assert make_scorer(metric)(fitted, X, Y) == pytest.approx(np.mean(values))
-
 
 class TestModelSelection:
     def test_scores_of_folds(self, wide):

@@ -55,8 +55,6 @@ def test_numbers_are_on_the_page(chosen):
             assert is_shown(show_share(entry[key]))
         assert str(entry["yes"]) in cells and entry["verdict"] in cells
         assert is_shown(f"guessing {show_share(entry['accuracy_guessing'])}")
-    for pair in chosen["relations"]:
-        assert show_number(pair["cosine"], 2) in cells
     for pair in chosen["cooccurrence"]["pairs"]:
         assert show_number(pair["expected"], 1) in cells and str(pair["both"]) in cells
         assert f"{show_number(pair['low'], 2)} to {show_number(pair['high'], 2)}" in cells
@@ -163,7 +161,7 @@ def test_rows_that_were_given_are_neither_test_nor_training(separate):
     assert "4 labels predicted for 2 tables with 130 rows" in shown
     assert "Measured on the given rows" in shown and "Tables that were given" in shown
     of_training = flat(Reader(page_of(separate)))
-    for words in ("on training rows", "over all training rows", "trained on", "learned from"):
+    for words in ("on training rows", "trained on", "learned from"):
         assert words in of_training and words not in shown
 
 
@@ -174,7 +172,8 @@ def test_parts_that_are_not_there_are_left_out(wide, separate, chosen):
         assert f'id="{part}"' in page_of(chosen)
     assert "The same for: lab" in flat(Reader(text))
     assert "The same for:" not in flat(Reader(page_of(wide)))
-    bare = separate | {"convergence": None, "cautions": [], "relations": []}
+    alone = {"pairs": [], "n_pairs": 0, "n_related": 0, "n_too_few": 0}
+    bare = separate | {"convergence": None, "cautions": [], "cooccurrence": alone}
     shown = flat(Reader(page_of(bare)))
     assert "None of the checks found a problem." in shown and "Did the training" not in shown
     assert "Which labels occur together?" not in shown
@@ -204,8 +203,8 @@ def test_page_stands_alone_and_says_what_it_is_to_everyone(chosen):
     assert names.count("caption") == names.count("table") >= 6
     assert all(attrs.get("scope") for tag, attrs in reader.tags if tag == "th")
     drawings = [a for tag, a in reader.tags if tag == "svg" and "aria-hidden" not in a]
-    # Two maps, choice, labels, two calibrations, two of the fit, spectrum.
-    assert [drawing["role"] for drawing in drawings] == ["img"] * 9
+    # Two maps, choice, labels, two calibrations, fit.
+    assert [drawing["role"] for drawing in drawings] == ["img"] * 7
     assert all(re.search(r"\d", drawing["aria-label"]) for drawing in drawings)
     assert "label" in names and ("label", {"for": "label-search"}) in reader.tags
 

@@ -34,14 +34,12 @@ from naim3l.extend import (
     Objective,
     Problem,
     add_evidence,
-    calibration_error,
-    compare_on_held_out,
     fit_calibration,
     fit_cuts,
-    score_held_out,
     solve_paper,
 )
 from naim3l_bench.arrays import Mask, Matrix
+from naim3l_bench.candidates import compare_on_held_out, score_held_out
 from naim3l_bench.clock import timed
 from naim3l_bench.features import FourthRoots, GivenKernel, KernelComponents, with_features
 from naim3l_bench.rivals import RIVAL_METHODS
@@ -353,6 +351,17 @@ def _deep(trial: Trial, parameters: Parameters, seed: int) -> Outcome:
     scores = model.decision_function(trial.X_test)
     given = dict.fromkeys(scores, LogOdds(logit(model.base_rates_)))
     return Outcome(scores, {"epochs": len(model.history_)}, given)
+
+
+def calibration_error(truth: Matrix, probabilities: Matrix) -> float:
+    """How far probabilities are from observed frequencies, in ten bins of equal width.
+
+    The mean over bins, weighted by their numbers of entries, of the absolute difference between the
+    mean probability and the share of positives.
+    """
+    bins = np.minimum((probabilities * 10).astype(np.intp), 9).ravel()
+    excess = np.bincount(bins, (probabilities - truth).ravel(), minlength=10)
+    return float(np.abs(excess).sum() / truth.size)
 
 
 def _decisions(trial: Trial, parameters: Parameters, seed: int) -> Outcome:

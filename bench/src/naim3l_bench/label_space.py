@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score
 
 from naim3l import NAIM3LCV, LabelSubspaceRidge, PerViewLogistic, evaluate
 from naim3l.estimators import BlendNAIM3L
-from naim3l.extend import compare_on_held_out
+from naim3l_bench.candidates import compare_on_held_out
 from naim3l_bench.clock import timed
 from naim3l_bench.studies import STRENGTHS, Matrix, Tables, log_loss
 

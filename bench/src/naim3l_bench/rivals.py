@@ -20,7 +20,8 @@ from naim3l import (
     evaluate,
 )
 from naim3l.estimators import FusedRidge
-from naim3l.extend import AlignedModel, compare_on_held_out
+from naim3l.extend import AlignedModel
+from naim3l_bench.candidates import compare_on_held_out
 from naim3l_bench.clock import timed
 from naim3l_bench.methods import (
     DM2L,

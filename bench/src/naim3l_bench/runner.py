@@ -8,7 +8,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from naim3l.datasets import Challenge
+from naim3l_bench.challenge import Challenge
 from naim3l_bench.datasets import MultiView
 from naim3l_bench.fits import run_method
 from naim3l_bench.paper import table1, table7

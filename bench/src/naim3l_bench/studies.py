@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from naim3l import NAIM3LCV, PerViewLogistic, evaluate
-from naim3l.extend import compare_on_held_out
+from naim3l_bench.candidates import compare_on_held_out
 from naim3l_bench.datasets import open_npz
 
 Matrix = NDArray[np.float64]

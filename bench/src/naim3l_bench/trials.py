@@ -11,9 +11,9 @@ from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score
 
 from naim3l import Recipe, evaluate
-from naim3l.datasets import Challenge, make_challenge, remove_views
 from naim3l.extend import Calibration, add_evidence, trace_norm
 from naim3l_bench.arrays import consecutive_slices
+from naim3l_bench.challenge import Challenge, make_challenge, remove_views
 from naim3l_bench.datasets import MultiView
 
 RECIPE = Recipe("paper")

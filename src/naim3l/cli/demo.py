@@ -1,7 +1,6 @@
-"""``naim3l demo``: the model, its variants and a tuned ridge on the yeast data."""
+"""``naim3l demo``: the model, its variants and tuned models on the yeast data."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -13,50 +12,20 @@ from naim3l.cli.app import print_table, report_errors, say
 from naim3l.cli.options import option, print_json
 from naim3l.cli.report import page_files, write_page
 
-LAM = 0.4
-# With two views, half of the rows cannot leave both: the first positive of each label stays in
-# both, and everyone else in one. This is the most that leaves every split possible.
-ALPHA = 0.497
-BETA = 0.5
-RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
-LAMS_AND_RIDGES = [(lam, ridge) for lam in (0.1, 0.4, 1.6) for ridge in (0.0, 1.0, 10.0)]
+LAM, TEST_SIZE, MISSING = 0.4, 0.3, 0.5
 METRICS = ("1-HL", "1-RL", "AP", "AUC")
-Tables = Mapping[str, Any]
-Seeds: Any = option("Number of random splits.", int, min=1)
-Markdown: Any = option("Print a table in Markdown.", bool, "--markdown")
-
-
-def _naim3l(X: Tables, Y: Tables, seed: int, variant: str = "full") -> Any:
-    from naim3l.estimators import NAIM3L
-
-    return NAIM3L(LAM, ridge=0.0, variant=variant, random_state=seed).fit(X, Y)
-
-
-def _tuned(X: Tables, Y: Tables, seed: int, *, coupled: bool) -> Any:
-    from naim3l.estimators import NAIM3L, PerViewRidge
-    from naim3l.estimators.candidates import best_on_held_out
-
-    ridges = [PerViewRidge(ridge) for ridge in RIDGES]
-    models = [NAIM3L(lam, ridge=r, random_state=seed) for lam, r in LAMS_AND_RIDGES]
-    return best_on_held_out(models if coupled else ridges, X, Y, random_state=seed)
-
-
-# Functions of training tables, labels and a seed that return a fitted model.
-METHODS: dict[str, Callable[[Tables, Tables, int], Any]] = {
-    "NAIM3L": _naim3l,
-    "NAIM3L-II (low rank only)": partial(_naim3l, variant="low-rank"),
-    "NAIM3L-I (loss only)": partial(_naim3l, variant="loss"),
-    "NAIM3L, lam and ridge tuned": partial(_tuned, coupled=True),
-    "per-view ridge, tuned": partial(_tuned, coupled=False),
+# Classes of `naim3l.estimators` and their parameters.
+METHODS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "NAIM3L": ("NAIM3L", {"lam": LAM, "ridge": 0.0}),
+    "NAIM3L-II (low rank only)": ("NAIM3L", {"lam": LAM, "ridge": 0.0, "variant": "low-rank"}),
+    "NAIM3L-I (loss only)": ("NAIM3L", {"lam": LAM, "ridge": 0.0, "variant": "loss"}),
+    "NAIM3L, lam and ridge tuned": ("NAIM3LCV", {"decide": "sign"}),
+    "per-view ridge, tuned": ("LabelSubspaceRidge", {"shrinkage": 0.0, "decide": "sign"}),
 }
+Seeds: Any = option("Number of random splits.", int, min=1)
 
 
-def demo(
-    seeds: Seeds = 5,
-    markdown: Markdown = False,
-    report: options.Page = None,
-    as_json: options.AsJson = False,
-) -> None:
+def demo(seeds: Seeds = 5, report: options.Page = None, as_json: options.AsJson = False) -> None:
     """Train on the yeast data under all three challenges and compare.
 
     Half of the labels are hidden, half of the rows of each view removed, and the rows of each view
@@ -69,8 +38,6 @@ def demo(
     from naim3l.files.atomic_write import check_outputs
 
     with report_errors():
-        if markdown and as_json:
-            raise ValueError("give either --markdown or --json, not both.")
         check_outputs(page_files(report))
     records: list[dict[str, Any]] = []
     with progress_bar("yeast", seeds * len(METHODS), shown=not as_json) as advance:
@@ -85,10 +52,9 @@ def demo(
     if n_whole:  # a seed that some methods lack would bias the comparison
         records = records[: n_whole * len(METHODS)]
     if as_json:
-        about = {"dataset": "yeast", "alpha": ALPHA, "beta": BETA, "lam": LAM, "seeds": n_whole}
-        print_json(about | {"records": records})
+        print_json({"dataset": "yeast", "lam": LAM, "seeds": n_whole, "records": records})
     else:
-        _print_summary(records, n_whole, markdown=markdown)
+        _print_summary(records, n_whole)
     if n_whole < seeds:
         say(f"Interrupted: {n_whole} of {seeds} seeds are complete.", err=True)
         raise typer.Exit(130)
@@ -99,54 +65,61 @@ def demo(
 
 
 def run_demo(seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Metrics in percent of every method on the same trial of every seed."""
+    """Metrics in percent of every method on the same rows of every seed."""
     from naim3l.metrics import evaluate
 
     for seed in seeds:
-        trial = _trial(seed)
-        for method, fit in METHODS.items():
-            model = fit(trial.X_train, trial.Y_train, seed)
-            result = evaluate(trial.Y_test, model.decision_function(trial.X_test))
+        training, (X, Y) = draw_tables(seed)
+        for method in METHODS:
+            result = evaluate(Y, _fit(method, training, seed).decision_function(X))
             yield {"method": method, "seed": seed} | {m: 100 * result[m] for m in METRICS}
 
 
-def _trial(seed: int) -> Any:
-    """Training and test tables of the yeast data under all three challenges."""
-    from naim3l.datasets import load_yeast, make_challenge
+def draw_tables(seed: int) -> Any:
+    """Training tables, of other rows of each view with half of their labels, and test tables."""
+    import numpy as np
 
-    data = load_yeast()
-    challenge = make_challenge(
-        data.labels, len(data.views), alpha=ALPHA, beta=BETA, random_state=seed
-    )
-    return challenge.apply(data.views, data.labels)
+    from naim3l.datasets import load_yeast
+
+    data, rng = load_yeast(as_frame=True), np.random.default_rng(seed)
+    test, train = np.split(rng.permutation(len(data.labels)), [int(TEST_SIZE * len(data.labels))])
+    labels = data.labels.iloc[train]
+    labels = labels.mask(rng.random(labels.shape) < MISSING)
+    X: dict[str, Any] = {}
+    Y: dict[str, Any] = {}
+    for view, table in data.views.items():
+        rows = rng.permutation(len(train))[int(MISSING * len(train)) :]
+        X[view], Y[view] = table.iloc[train[rows]], labels.iloc[rows]
+    of_test = {view: table.iloc[test] for view, table in data.views.items()}
+    return (X, Y), (of_test, dict.fromkeys(X, data.labels.iloc[test]))
+
+
+def _fit(method: str, training: tuple[Any, Any], seed: int) -> Any:
+    from naim3l import estimators
+
+    name, parameters = METHODS[method]
+    return getattr(estimators, name)(**parameters, random_state=seed).fit(*training)
 
 
 def _write_page(report: Path) -> None:
     """Page about the model of the table, in its first trial; quality is that of the test rows."""
-    from naim3l.datasets import load_yeast
-
-    trial = _trial(0)
-    model = next(iter(METHODS.values()))(trial.X_train, trial.Y_train, 0)
-    model.names_.labels = list(load_yeast().label_names)  # arrays have none of their own
-    write_page(model, trial.X_train, trial.Y_train, report, test=(trial.X_test, trial.Y_test))
+    (X, Y), test = draw_tables(0)
+    write_page(_fit(next(iter(METHODS)), (X, Y), 0), X, Y, report, test=test)
 
 
-def _print_summary(records: list[dict[str, Any]], n_seeds: int, *, markdown: bool) -> None:
+def _print_summary(records: list[dict[str, Any]], n_seeds: int) -> None:
     """Print the mean and the standard deviation, if any, of each metric over the seeds."""
     many = f"{n_seeds} seeds: mean (standard deviation) in percent"
     what = many if n_seeds > 1 else "1 seed: percent"
     shown = "{:.2f} ({:.2f})" if n_seeds > 1 else "{:.2f}"
+    missing = f"{100 * MISSING:.0f} %"
     say(
-        f"yeast, {100 * ALPHA:.1f} % of each view's training rows removed, {100 * BETA:.0f} % of "
-        "labels hidden, rows shuffled;"
+        f"yeast, {missing} of each view's training rows removed, {missing} of labels hidden, rows "
+        "shuffled;"
     )
-    title = f"lam {LAM}, {what}, per view, averaged over views"
     rows = []
     for method in dict.fromkeys(record["method"] for record in records):
         values = [[r[name] for r in records if r["method"] == method] for name in METRICS]
         rows.append([method, *(shown.format(fmean(of), pstdev(of)) for of in values)])
-    if not markdown:
-        print_table(title, ["method", *METRICS], rows)
-        return
-    lines = [["method", *METRICS], ["---"] * (len(METRICS) + 1), *rows]
-    say(title, "", *(f"| {' | '.join(row)} |" for row in lines))
+    title = f"lam {LAM}, {what}, per view, averaged over views"
+    print_table(title, ["method", *METRICS], rows)

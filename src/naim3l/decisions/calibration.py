@@ -31,7 +31,6 @@ LEAST_SPREAD = 1e-12
 ROUNDING = 1e-12
 # Newton steps of a label's curve, the length at which they end, and how often one is halved.
 MAX_STEPS, SHORT_STEP, MAX_HALVINGS = 50, 1e-8, 30
-N_BINS = 10
 
 
 @dataclass(frozen=True)
@@ -339,31 +338,3 @@ def centring_shift(base: Matrix, evidence: Matrix) -> Matrix:
         if done:
             break
     return shift
-
-
-def calibration_error(truth: Matrix, probabilities: Matrix) -> float:
-    """Expected calibration error: how far probabilities are from observed frequencies.
-
-    Known entries are sorted into ten bins of equal width by their probability. The error is the
-    mean over bins, weighted by their numbers of entries, of the absolute difference between the
-    mean probability and the share of positives.
-
-    Parameters
-    ----------
-    truth : ndarray of shape (n_rows, n_labels)
-        1, 0, NaN = unknown.
-    probabilities : ndarray of shape (n_rows, n_labels)
-        Probabilities of yes.
-
-    Returns
-    -------
-    float
-        From 0 to 1; NaN without entries.
-    """
-    known = np.isfinite(truth) & np.isfinite(probabilities)
-    if not known.any():
-        return float("nan")
-    p, yes = probabilities[known], truth[known]
-    bins = np.minimum((p * N_BINS).astype(np.intp), N_BINS - 1)
-    excess = np.bincount(bins, p - yes, minlength=N_BINS)  # of a bin: n (mean p - share true)
-    return float(np.abs(excess).sum() / len(p))

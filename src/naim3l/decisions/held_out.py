@@ -1,6 +1,6 @@
 """Label entries that are held out of fits in turn, their scores, and metrics of the scores."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -93,31 +93,6 @@ def choose_metric(metric: str, truths: Iterable[Matrix], add_up: AddUp = as_they
     return found if (of_rows if found == "AP" else of_labels) else LOG_LOSS
 
 
-def shuffled_entries(
-    Y: NDArray[Any], values: Sequence[int], rng: np.random.RandomState
-) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
-    """Label, value and rows, in random order, of the entries of each label with each value."""
-    for k, column in enumerate(Y.T):
-        for value in values:
-            yield k, value, rng.permutation(np.flatnonzero(column == value))
-
-
-def hold_out_share(
-    Y: NDArray[Any], share: float, rng: np.random.RandomState, *, values: Sequence[int] = (1, 0)
-) -> Mask:
-    """Mask of a share, rounded down, of the entries of each label with each of the values."""
-    held_out = np.zeros(Y.shape, dtype=bool)
-    for k, _, rows in shuffled_entries(Y, values, rng):
-        held_out[rows[: whole_share(share, rows.size)], k] = True
-    return held_out
-
-
-def whole_share(share: float, count: Any) -> Any:
-    """Share of a count (int or int array), rounded down."""
-    # The tiny term makes 0.29 of 100 rows 29, where the bare product is 28.999999999999996.
-    return np.floor(share * np.asarray(count) + 1e-9).astype(np.intp)
-
-
 def hold_out_folds(
     problem: Problem, n_folds: int, rng: np.random.RandomState, *, entries: bool = False
 ) -> NDArray[np.intp]:
@@ -182,9 +157,11 @@ def _deal_groups(
 def _deal_entries(Y: NDArray[Any], n_folds: int, turn: int, rng: Any) -> tuple[NDArray, int]:
     """Folds of the entries of a table: those of each label and value are dealt in turn."""
     folds = np.full(Y.shape, -1)
-    for k, _, rows in shuffled_entries(Y, (1, -1), rng):
-        folds[rows, k] = (turn + np.arange(len(rows))) % n_folds
-        turn += len(rows)
+    for k, column in enumerate(Y.T):
+        for value in (1, -1):
+            rows = rng.permutation(np.flatnonzero(column == value))
+            folds[rows, k] = (turn + np.arange(len(rows))) % n_folds
+            turn += len(rows)
     return folds, turn
 
 
@@ -347,13 +324,8 @@ def best_of_folds(values: Matrix, metric: str, simplicity: Any = None) -> int:
     return int(np.argmin(np.where(close, simplicity, np.inf)))
 
 
-def measure(truth: Matrix, scores: Matrix, metric: str) -> float:
-    """A metric of one table (n_rows, n_labels) of held-out entries."""
-    return float(_measured(truth, scores, metric, 0)[0])
-
-
 def _measured(truth: Matrix, scores: Matrix, metric: str, n_blocks: int) -> Matrix:
-    """`measure` of all rows, and without each of the blocks of rows, (1 + n_blocks,)."""
+    """A metric of a table's held-out entries, and without each block of rows, (1 + n_blocks,)."""
     weights = np.ones((1 + n_blocks, len(truth)))
     if n_blocks:
         rows = np.flatnonzero(np.isfinite(truth).any(axis=1))

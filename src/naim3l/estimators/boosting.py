@@ -59,8 +59,6 @@ FIELDS: dict[str, Any] = {
     **dict.fromkeys(("missing_go_to_left", "is_leaf"), np.bool_),
 }
 
-Advance = Callable[[], object]
-
 
 @dataclass(frozen=True, eq=False)
 class Trees:
@@ -173,7 +171,7 @@ class Boosting:
         return model, float(logit(weights[yes].sum() / weights.sum()))
 
     def held_out(
-        self, X: Matrix, y: NDArray[Any], fold_of: NDArray[np.intp], base: float, advance: Advance
+        self, X: Matrix, y: NDArray[Any], fold_of: NDArray[np.intp], base: float
     ) -> Matrix:
         """Scores of the rows in a fold by the fit without it, (n_tried, n_rows); NaN elsewhere.
 
@@ -184,7 +182,6 @@ class Boosting:
         for held_out, training in _fits(X, y, fold_of):
             model, start = self.fit(X[training], y[training] > 0)
             stages[1:, held_out] += self.staged(model, X[held_out]) - start
-            advance()
         return stages
 
     def staged(self, model: HistGradientBoostingClassifier, X: Matrix) -> Matrix:
@@ -199,7 +196,7 @@ def boosted_scores(
     folds: Sequence[NDArray[Any]],
     rates: NDArray[np.floating],
     *,
-    advance: Advance = lambda: None,
+    advance: Callable[[], object] = lambda: None,
 ) -> list[Matrix]:
     """Log-odds of held-out entries by gradient boosting of each label in each table.
 
@@ -212,7 +209,7 @@ def boosted_scores(
     of each view; ``rates`` (n_labels,) or (n_views, n_labels) are shares of positives. Where the
     entries outside of a fold have only one value, there is no fit, and scores are the log-odds of
     the rate; they are NaN where a label is unknown or in no fold. ``advance`` is called after each
-    fit, ``len(boosting_fits(tables, signed, folds))`` times.
+    label of each table.
     """
     found: list[Matrix] = []
     rates_of_views = np.broadcast_to(rates, (len(tables), np.shape(rates)[-1]))
@@ -221,33 +218,21 @@ def boosted_scores(
         base = logit(np.clip(of_view, LEAST_RATE, 1 - LEAST_RATE))
         # Several threads are not faster for small tables, and many times slower on busy cores.
         with threadpool_limits(limits=1, user_api="openmp"):
-            stages = [
-                Boosting().held_out(X, *of_label, advance)
-                for of_label in zip(Y.T, held_out_in.T, base, strict=True)
-            ]
+            stages = []
+            for of_label in zip(Y.T, held_out_in.T, base, strict=True):
+                stages.append(Boosting().held_out(X, *of_label))
+                advance()
         found.append(chosen_stages(np.stack(stages, axis=-1), Y, held_out_in))
     return found
 
 
-def boosting_fits(
-    tables: Sequence[Any], signed: Sequence[NDArray[Any]], folds: Sequence[NDArray[Any]]
-) -> list[tuple[int, int]]:
-    """Numbers of rows and columns of each fit of `boosted_scores`, which has the same parameters.
-
-    There is a fit for each view, label and fold whose other entries have both values.
-    """
-    views = zip(tables, signed, folds, strict=True)
-    return [
-        (len(training), table.shape[1])
-        for table, Y, fold_of in views
-        for y, of_label in zip(Y.T, np.where(Y != 0, fold_of, -1).T, strict=True)
-        for _, training in _fits(table, y, of_label)
-    ]
-
-
-def boosting_cost(shapes: Sequence[tuple[int, int]]) -> float:
-    """Seconds of the fits of `boosting_fits` on an idle core; up to twice or half were measured."""
-    return float(sum(PER_FIT + n**0.5 * (PER_ROOT + PER_COLUMN * d) for n, d in shapes))
+def boosting_cost(tables: Sequence[Any], signed: Sequence[NDArray[Any]], n_folds: int) -> float:
+    """Seconds of `boosted_scores` on an idle core; up to twice or half were measured."""
+    seconds = 0.0
+    for table, Y in zip(tables, signed, strict=True):
+        roots = np.sqrt((Y != 0).sum(axis=0) * (1 - 1 / n_folds))
+        seconds += n_folds * (PER_FIT + roots * (PER_ROOT + PER_COLUMN * table.shape[1])).sum()
+    return float(seconds)
 
 
 def _fits(
@@ -292,7 +277,7 @@ def fit_label(
     """
     known, nodes = np.flatnonzero(y), list[NDArray[Any]]()
     with threadpool_limits(limits=1, user_api="openmp"):
-        stages, rest = boosting.held_out(X, y, fold_of, base, lambda: None), fold_of < 0
+        stages, rest = boosting.held_out(X, y, fold_of, base), fold_of < 0
         stages[:, rest] = base
         if X.shape[1] and len(np.unique(y[known])) == 2:
             model, start = boosting.fit(X[known], y[known] > 0)
@@ -417,7 +402,7 @@ label_names_, n_features_in_, feature_names_in_
             self._learn_from_scores(folds, np.where(fold_of < 0, np.nan, scores), final)
 
     def _fit_view(
-        self, problem: Problem, v: int, fold_of: NDArray[np.intp], advance: Advance
+        self, problem: Problem, v: int, fold_of: NDArray[np.intp], advance: Callable[[], object]
     ) -> tuple[Trees, Matrix, Matrix]:
         """Trees of all labels of a view, and scores of its training rows.
 

@@ -19,7 +19,6 @@ from naim3l.estimators.boosting import (
     MOST_SECONDS,
     boosted_scores,
     boosting_cost,
-    boosting_fits,
     tree_rows,
 )
 from naim3l.estimators.ridge_fits import SHRINKAGES, RidgeFits, all_pairs, fit_pairs
@@ -139,10 +138,11 @@ def _boosted(model: Any, asked: Comparison, folds: Folds) -> tuple[Any, str]:
     signed, fold_of = (
         [of[rows] for rows in problem.row_slices] for of in (problem.Y, folds.fold_of)
     )
-    fits = boosting_fits(tables, signed, fold_of)
-    seconds = boosting_cost(fits)
+    seconds = boosting_cost(tables, signed, len(folds))
     if asked.boosting == AUTO and seconds > MOST_SECONDS:
         return None, f"not measured: it would take about {seconds:.0f} seconds"
-    with progress_bar("boosting", len(fits), shown=model.verbose > 0) as advance:
+    with progress_bar(
+        "boosting", problem.n_labels * len(tables), shown=model.verbose > 0
+    ) as advance:
         found = boosted_scores(tables, signed, fold_of, problem.view_rates, advance=advance)
     return np.concatenate(found), ""

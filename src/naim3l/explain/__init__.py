@@ -1,18 +1,13 @@
 """What a fitted model has learned, and why a row has its probabilities.
 
-Everything but `label_cooccurrence`, which counts observed labels, is computed from weights and
-scores and describes the model, not the world: a column with a large weight changes the score, but
-may stand for other columns that it is correlated with.
+All of it describes the model, not the world: a column with a large weight changes the score, but
+may stand for other columns that it is correlated with. `naim3l.report.summarise` has more.
 """
 
-from naim3l.explain.column_weights import FeatureWeights, feature_weights, top_features
-from naim3l.explain.cooccurrence import LabelPair, label_cooccurrence
+from naim3l.explain.column_weights import top_features
 from naim3l.explain.informing import InformingPair, informing_labels
 from naim3l.explain.rows import Explanation, Part, explain_row
-from naim3l.explain.scores import label_relations, related_labels, score_spectrum, view_shares
 from naim3l.explain.waterfall import draw_explanations
 
-__all__ = ["FeatureWeights", "LabelPair", "feature_weights", "label_cooccurrence"]
-__all__ += ["Explanation", "Part", "draw_explanations", "explain_row"]
-__all__ += ["InformingPair", "informing_labels"]
-__all__ += ["label_relations", "related_labels", "score_spectrum", "top_features", "view_shares"]
+__all__ = ["Explanation", "InformingPair", "Part", "draw_explanations", "explain_row"]
+__all__ += ["informing_labels", "top_features"]

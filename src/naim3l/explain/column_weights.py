@@ -1,73 +1,24 @@
 """Weights of the columns of tables."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from naim3l._arrays import Mask, Matrix
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.explain import model_views
 from naim3l.features.encoding import ViewFeatures
 from naim3l.features.recipes import FittedRecipe
-from naim3l.features.survey import TEXT
 
 
-@dataclass(frozen=True)
-class FeatureWeights:
-    """Weights of a view's columns, as returned by `feature_weights`.
-
-    Attributes
-    ----------
-    columns, labels : list of str
-        Names of the rows and columns of ``weights``.
-    weights : ndarray of shape (n_columns, n_labels)
-        Change of a label's score, before rows are normalised to unit length, when a column
-        increases by one standard deviation.
-    kind : {"columns", "roots", "features"}
-        What the weights belong to: columns of the table; square roots of their shares of the row
-        sum; or features made of the columns, such as one for each value of text.
-    length : float
-        Root mean squared length of training rows before they are normalised to unit length; 1
-        where they are not normalised. ``weights / length`` is in units of the score.
-
-    Examples
-    --------
-    >>> from naim3l import NAIM3L, datasets
-    >>> from naim3l.explain import feature_weights
-    >>> data = datasets.make_unpaired(60, n_features=(9, 8), n_labels=3, random_state=0)
-    >>> model = NAIM3L().fit(data.views, data.labels)
-    >>> found = feature_weights(model, "view1")
-    >>> found.kind, found.weights.shape, found.columns[0]
-    ('columns', (8, 3), 'column 0')
-    """
+class ColumnWeights(NamedTuple):
+    """Weights of what a view's columns become before principal components; see `top_features`."""
 
     columns: list[str]
-    labels: list[str]
-    weights: Matrix
-    kind: str
-    length: float
-
-    def to_frame(self) -> Any:
-        """The weights as a pandas DataFrame, with a row per table column and a column per label.
-
-        Returns
-        -------
-        DataFrame of shape (n_columns, n_labels)
-            ``weights``, with columns and labels as names.
-
-        Examples
-        --------
-        >>> from naim3l.explain import FeatureWeights
-        >>> FeatureWeights(["age", "fever"], ["flu"], [[0.2], [-0.4]], "columns", 1.0).to_frame()
-               flu
-        age    0.2
-        fever -0.4
-        """
-        import pandas as pd
-
-        return pd.DataFrame(self.weights, index=self.columns, columns=self.labels)
+    weights: Matrix  # of the score before rows are normalised to unit length, (n, n_labels)
+    length: float  # root mean squared length of training rows before that; 1 without it
 
 
 class Feature(NamedTuple):
@@ -78,63 +29,14 @@ class Feature(NamedTuple):
     weight: float
 
 
-def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> FeatureWeights:
-    """Effect of each column of a view on the score of each label.
+def column_weights(model: LinearViewModel, view: str, X: Any = None) -> ColumnWeights:
+    """Effect of each column of a view with linear scores, in which columns have unit variance.
 
-    The score of a row x is ``z / |z| @ coef_ + intercept_`` with features z of x. In the recipes
-    "scale" and "paper", z is linear in x, ``z = x A + b``. The weight of column j is row j of
-    ``A @ coef_`` times the standard deviation of the column: the change of the score before
-    division by ``|z|`` when the column increases by one standard deviation and all others stay the
-    same. It is neither the change of the score itself, because the division is nonlinear, nor the
-    change that accompanies the column in the data, where correlated columns change too, nor a test
-    of significance. Directions that PCA dropped have no weight.
-
-    In the recipe "histogram" the weights are those of the square roots of the columns' shares of
-    their row sum, which describe the effect of a column only locally. Each value of text has a
-    weight of its own, under the name "column_value". The weights of a view with a transformer
-    belong to its output, named by ``get_feature_names_out``, or "feature 0", "feature 1", ... if it
-    returns no names. Words of free text are hashed, so that their weights are those of "column_term
-    17" and the like. A view with a kernel, except the kernel "linear", has no column weights,
-    because its scores are sums of similarities to landmarks: it raises a ValueError.
-
-    Columns that several tables learn from together, see ``shared_`` of a model, have another part
-    in the scores, which is not linear and not in these weights: ``shared_.contributions`` gives it
-    for each row, and `explain_row` the sum of both.
-
-    Parameters
-    ----------
-    model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
-        Fitted model.
-    view : str
-        Name of the view.
-    X : tables in the form of the fit, optional
-        Training tables, from which standard deviations are computed. Without them they come from
-        the recipe: exact for "scale", otherwise from the variance that the kept components have in
-        each column, and 1 without a recipe.
-
-    Returns
-    -------
-    FeatureWeights
-        Weights, and the names and meaning of their rows.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from naim3l import NAIM3L
-    >>> from naim3l.explain import feature_weights
-    >>> X = pd.DataFrame({"age": [61, 35, 58, 29], "fever": [37.2, 39.1, 36.9, 38.8]})
-    >>> y = pd.DataFrame({"flu": [0, 1, 0, 1]})
-    >>> model = NAIM3L().fit({"clinic": X}, {"clinic": y})
-    >>> feature_weights(model, "clinic").to_frame().round(2)
-            flu
-    age   -0.75
-    fever  0.76
+    Features are linear in the row x, ``z = x A + b``, and the score is ``z / |z| @ coef_ +
+    intercept_``: weights are ``A @ coef_`` times standard deviations, those of the rows of ``X``,
+    or without these of the recipe. They are exact for "scale", otherwise by the components that
+    were kept, and 1 without a recipe. Directions that PCA dropped have no weight.
     """
-    model_views.check_explained(model)
-    if view not in model.views_:
-        raise ValueError(f"no view {view!r}; the model was fitted on {model.views_}.")
-    if view not in model_views.linear_views(model):
-        raise ValueError(_no_columns([view], model))
     features, W = model.features_[view], model_views.linear_weights(model, view)
     if model.shared_ is not None and view in model.shared_.stackings:
         W = W * model.shared_.stackings[view].factors[0]
@@ -144,13 +46,8 @@ def feature_weights(model: LinearViewModel, view: str, X: Any = None) -> Feature
         length = float(np.sqrt(features.recipe.variances.sum()))
     if X is not None and (found := _deviations(model, view, X)) is not None:
         deviation = found
-    return FeatureWeights(
-        feature_names(features, model.names_.column_labels(view), len(W)),
-        list(model.label_names_),
-        W if deviation is None else W * deviation[:, None],
-        _kind(features),
-        length,
-    )
+    names = feature_names(features, model.names_.column_labels(view), len(W))
+    return ColumnWeights(names, W if deviation is None else W * deviation[:, None], length)
 
 
 def _pull_back(recipe: FittedRecipe, W: Matrix) -> tuple[Matrix, Matrix]:
@@ -175,18 +72,9 @@ def _deviations(model: LinearViewModel, view: str, X: Any) -> Matrix | None:
         return None
     if features.recipe is not None and features.recipe.histogram:
         rows = features.recipe.before_axes(rows)
-    if not sparse.issparse(rows):
-        return np.asarray(rows.std(axis=0))
-    mean = np.asarray(rows.mean(axis=0)).ravel()
-    squares = np.asarray(rows.multiply(rows).mean(axis=0)).ravel()
-    return np.sqrt(np.maximum(squares - mean**2, 0))
-
-
-def _kind(features: ViewFeatures) -> str:
-    if features.recipe is not None and features.recipe.histogram:
-        return "roots"
-    words = features.plan is not None and any(c.kind == TEXT for c in features.plan.columns)
-    return "features" if words or features.transformer is not None else "columns"
+    if sparse.issparse(rows):
+        return np.sqrt(mean_variance_axis(rows, axis=0)[1])
+    return np.asarray(rows.std(axis=0))
 
 
 def feature_names(features: ViewFeatures, columns: list[str], n: int) -> list[str]:
@@ -213,6 +101,14 @@ def top_features(
 ) -> dict[str, list[Feature]]:
     """The columns of all views with the largest positive and negative weights for a label.
 
+    A weight is the change of the score, for rows of the usual length, when the column increases by
+    one standard deviation and all others stay the same. It is not the change that accompanies the
+    column in the data, where correlated columns change too, nor a test of significance. Each value
+    of text has a weight of its own, under the name "column_value"; in the recipe "histogram",
+    weights are those of the square roots of the columns' shares of their row sum; and those of a
+    view with a transformer belong to its output, named by ``get_feature_names_out``. Columns that
+    several tables learn from together have another part in the scores: see `explain_row`.
+
     Parameters
     ----------
     model : NAIM3L, NAIM3LCV, PerViewRidge or PerViewLogistic
@@ -222,14 +118,15 @@ def top_features(
     n : int, default=10
         Maximum number of columns in each list.
     X : tables in the form of the fit, optional
-        As for `feature_weights`.
+        Training tables, from which standard deviations are computed. Without them they come from
+        the recipe: exact for "scale", otherwise from the components that were kept, and 1 without
+        a recipe.
 
     Returns
     -------
     dict of str to list of named tuples (view, column, weight)
-        Lists "for" and "against", strongest first. Weights are those of `feature_weights` divided
-        by ``length``, so that they can be compared between views; those of "against" are negative.
-        Words of free text are left out, because they are known by their hashes alone.
+        Lists "for" and "against", strongest first; weights of "against" are negative. Words of free
+        text are left out, because they are known by their hashes alone.
         Views with a kernel are left out; if all views have one, a ValueError is raised.
 
     Examples
@@ -253,8 +150,12 @@ def strongest_columns(
     """`top_features` of several labels, with weights that are computed once."""
     views = model_views.linear_views(model)
     if not views:
-        raise ValueError(_no_columns(model.views_, model))
-    weights = [(view, feature_weights(model, view, X)) for view in views]
+        kernels = model_views.view_kernels(model)
+        kinds = ", ".join(f"view {v!r} has kernel {of.name!r}" for v, of in kernels.items())
+        raise ValueError(
+            f"{kinds}: scores are not linear in the columns, so there are no column weights."
+        )
+    weights = [(view, column_weights(model, view, X)) for view in views]
     names = [(view, column) for view, of_view in weights for column in of_view.columns]
     stacked = np.concatenate([of_view.weights / of_view.length for _, of_view in weights])
     named = [_have_names(model.features_[view], len(of_view.columns)) for view, of_view in weights]
@@ -271,9 +172,3 @@ def strongest_columns(
             for side, chosen in sides.items()
         }
     return found
-
-
-def _no_columns(views: list[str], model: LinearViewModel) -> str:
-    kernels = model_views.view_kernels(model)
-    named = ", ".join(f"view {view!r} has kernel {kernels[view].name!r}" for view in views)
-    return f"{named}: scores are not linear in the columns, so there are no column weights."

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from naim3l.explain.cooccurrence import LEVEL
+LEVEL = 0.95
 
 
 class InformingPair(NamedTuple):

@@ -10,7 +10,6 @@ from naim3l._arrays import Matrix
 from naim3l.estimators.aligned import AlignedModel
 from naim3l.estimators.base import ViewPredictor
 from naim3l.estimators.linear import LinearViewModel
-from naim3l.features.kernels import KernelMap
 from naim3l.input.sources import any_chunked
 
 LINEAR = "linear"
@@ -88,11 +87,3 @@ def linear_weights(model: LinearViewModel, view: str) -> Matrix:
     kernel = model.features_[view].kernel
     # Features of a linear kernel are x L' N, with landmarks L and their normalization N.
     return W if kernel is None else np.asarray(kernel.landmarks.T @ (kernel.normalization @ W))
-
-
-def landmark_features(kernel: KernelMap) -> Matrix:
-    """Features (n_landmarks, n_components) of the landmarks themselves."""
-    # With K = V E V' and the normalization N = V E^(-1/2) they are K N = V E^(1/2): the columns of
-    # N divided by their squared lengths.
-    N = np.asarray(kernel.normalization, dtype=np.float64)
-    return N / np.sum(N**2, axis=0)

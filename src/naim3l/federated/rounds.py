@@ -21,8 +21,14 @@ from naim3l.decisions.rules import Decisions
 from naim3l.estimators.naim3l import NAIM3L, CoupledModel
 from naim3l.estimators.naim3l_cv import NAIM3LCV
 from naim3l.federated.secure import reveal
-from naim3l.federated.shares import MINIMUM_COUNT, Elsewhere, fit_at_site, read_site
-from naim3l.federated.triangles import symmetric, triangles
+from naim3l.federated.shares import (
+    MINIMUM_COUNT,
+    Elsewhere,
+    fit_at_site,
+    read_site,
+    symmetric,
+    triangles,
+)
 from naim3l.files.checkpoint import fingerprint
 from naim3l.problem.cost_model import choose_form
 from naim3l.problem.statistics_problem import StatisticsProblem

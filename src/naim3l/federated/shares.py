@@ -19,7 +19,6 @@ from naim3l._warnings import warn_user
 from naim3l.estimators.ridge_fits import all_pairs, label_products
 from naim3l.estimators.subspace import LabelSubspaceRidge
 from naim3l.estimators.training import Alone
-from naim3l.federated.triangles import symmetric, triangles
 from naim3l.files.archive import Archive, write_archive
 from naim3l.files.atomic_write import Path_
 from naim3l.files.checkpoint import fingerprint
@@ -382,3 +381,16 @@ def read_site(
             "nothing is said of them to other sites."
         )
     return problems, list(model.label_names_), left_out
+
+
+def triangles(G: Matrix) -> Matrix:
+    """Upper triangles (..., n (n + 1) / 2) of symmetric matrices (..., n, n), row by row."""
+    return np.ascontiguousarray(G[(..., *np.triu_indices(G.shape[-1]))])
+
+
+def symmetric(of: Matrix) -> Matrix:
+    """Symmetric matrices (..., n, n) from their upper triangles."""
+    n = int(np.sqrt(2 * of.shape[-1]))
+    G, (i, j) = np.empty((*of.shape[:-1], n, n)), np.triu_indices(n)
+    G[..., i, j] = G[..., j, i] = of
+    return G

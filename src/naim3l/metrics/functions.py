@@ -5,9 +5,9 @@ Labels, scores and weights may be of any library; errors name the entry that can
 
 import inspect
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,6 @@ from naim3l._text import documented
 from naim3l._warnings import warn_user
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelledRows, label_batch
-from naim3l.input.views import is_separate
 from naim3l.metrics.measures import MEASURES, PROTOCOLS, Metric, ScoredLabels
 
 
@@ -129,31 +128,21 @@ _THRESHOLD = """threshold : float, default=0.0
 _LABELS, _WEIGHTS = "1 (yes), 0 (no) and NaN (unknown)", "finite numbers from 0 up"
 
 
-class _OfScores(Protocol):
-    def __call__(self, y_true: Any, scores: Any, *, sample_weight: Any = None) -> float: ...
+def _public(
+    metric: Metric, span: str, value: float, *, decides: bool = False
+) -> Callable[..., float]:
+    """The public function of a metric, with its range and its value for the example."""
 
-
-class _OfDecisions(Protocol):
-    def __call__(
-        self, y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
-    ) -> float: ...
-
-
-def _of_scores(metric: Metric, span: str, value: float) -> _OfScores:
-    def function(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
+    def of_scores(y_true: Any, scores: Any, *, sample_weight: Any = None) -> float:
         return metric(*_read_scored(y_true, scores, sample_weight)).item()
 
-    _describe(function, metric, span=span, value=str(value), threshold="")
-    return function
-
-
-def _of_decisions(metric: Metric, span: str, value: float) -> _OfDecisions:
-    def function(
+    def of_decisions(
         y_true: Any, scores: Any, *, threshold: float = 0.0, sample_weight: Any = None
     ) -> float:
         return metric(*_read_scored(y_true, scores, sample_weight, threshold)).item()
 
-    _describe(function, metric, span=span, value=str(value), threshold=_THRESHOLD)
+    function = of_decisions if decides else of_scores
+    _describe(function, metric, span=span, value=str(value), threshold=_THRESHOLD * decides)
     return function
 
 
@@ -167,18 +156,17 @@ def _describe(function: Any, metric: Any, **texts: str) -> None:
 
 
 _SHARE, _LOSS = "0 to 1, larger", "0 to 1, lower"
-# Each with its value for the example.
-hamming_loss = _of_decisions(ScoredLabels.hamming_loss, _LOSS, 0.2)
-ranking_loss = _of_scores(ScoredLabels.ranking_loss, _LOSS, 0.25)
-average_precision = _of_scores(ScoredLabels.average_precision, _SHARE, 0.75)
-adapted_auc = _of_scores(ScoredLabels.adapted_auc, _SHARE, 0.88)
-coverage = _of_scores(ScoredLabels.coverage, "1 to n_labels, lower", 1.5)
-one_error = _of_scores(ScoredLabels.one_error, _LOSS, 0.5)
-macro_auc = _of_scores(ScoredLabels.macro_auc, _SHARE, 1.0)
-micro_auc = _of_scores(ScoredLabels.micro_auc, _SHARE, 0.83)
-macro_f1 = _of_decisions(ScoredLabels.macro_f1, _SHARE, 0.67)
-micro_f1 = _of_decisions(ScoredLabels.micro_f1, _SHARE, 0.8)
-example_f1 = _of_decisions(ScoredLabels.example_f1, _SHARE, 0.83)
+hamming_loss = _public(ScoredLabels.hamming_loss, _LOSS, 0.2, decides=True)
+ranking_loss = _public(ScoredLabels.ranking_loss, _LOSS, 0.25)
+average_precision = _public(ScoredLabels.average_precision, _SHARE, 0.75)
+adapted_auc = _public(ScoredLabels.adapted_auc, _SHARE, 0.88)
+coverage = _public(ScoredLabels.coverage, "1 to n_labels, lower", 1.5)
+one_error = _public(ScoredLabels.one_error, _LOSS, 0.5)
+macro_auc = _public(ScoredLabels.macro_auc, _SHARE, 1.0)
+micro_auc = _public(ScoredLabels.micro_auc, _SHARE, 0.83)
+macro_f1 = _public(ScoredLabels.macro_f1, _SHARE, 0.67, decides=True)
+micro_f1 = _public(ScoredLabels.micro_f1, _SHARE, 0.8, decides=True)
+example_f1 = _public(ScoredLabels.example_f1, _SHARE, 0.83, decides=True)
 
 
 def make_scorer(metric: str) -> "LabelScorer":
@@ -195,7 +183,7 @@ def make_scorer(metric: str) -> "LabelScorer":
     -------
     callable
         ``scorer(model, X, y)`` is the metric of a fitted model, or of a pipeline that ends in one,
-        averaged over the views of a mapping of tables. Rows that lack the view are left out.
+        for a wide table. Rows without any view are left out.
 
     Examples
     --------
@@ -219,29 +207,19 @@ class LabelScorer:
     metric: str
 
     def __call__(self, model: Any, X: Any, y: Any) -> float:
-        values = [evaluate(*tables)[self.metric] for tables in self._tables(model, X, y)]
-        sign = -1 if MEASURES[self.metric].lower_is_better else 1
-        return sign * float(np.mean(values))
-
-    def _tables(self, model: Any, X: Any, y: Any) -> Iterator[tuple[Matrix, Matrix]]:
-        """Labels, and scores or decisions, of the rows of each view that have it."""
-        scores = model.decision_function(X)
-        for view in X if is_separate(X) else [None]:
-            rows, labels, S = (X, y, scores) if view is None else (X[view], y[view], scores[view])
-            where = "y" if view is None else f"view {view!r}"
-            truth, S = _truth(model, labels, where), _columns(S)
-            present = np.asarray(~np.isnan(S).any(axis=1))
-            if MEASURES[self.metric].of_decisions and present.any():
-                rows = Batch(rows, where).take_rows(present).data
-                decided = model.predict(rows) if view is None else model.predict({view: rows})[view]
-                yield truth[present], _columns(decided)
-            else:
-                yield truth[present], S[present]
+        measure, truth = MEASURES[self.metric], _truth(model, y)
+        scores = _columns(model.decision_function(X))
+        present = np.asarray(~np.isnan(scores).any(axis=1))
+        scores = scores[present]
+        if measure.of_decisions and present.any():
+            scores = _columns(model.predict(Batch(X, "X").take_rows(present).data))
+        value = evaluate(truth[present], scores)[self.metric]
+        return -value if measure.lower_is_better else value
 
 
-def _truth(model: Any, labels: Any, where: str) -> Matrix:
+def _truth(model: Any, labels: Any) -> Matrix:
     """Labels as 1, 0 and NaN, in the order of the model's where both have names."""
-    batch, one_column = label_batch(labels, where)
+    batch, one_column = label_batch(labels, "y")
     truth = LabelledRows.of(batch, USUAL_WORDS, one_column=one_column).truth
     names, classes = batch.columns, list(model.classes_)
     if names is None or set(names) != set(classes):

@@ -189,48 +189,32 @@ def merge_bins(bins: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return merged
 
 
-def draw_objective(fit: dict[str, Any]) -> Drawing:
-    values = fit["objective"]
-    fig, ax = _line(values, "iteration", "objective")
+def draw_fit(fit: dict[str, Any]) -> Drawing:
+    """Objective and, if it is known, stationarity residual after each iteration."""
+    values, residuals, tol = fit["objective"], fit["stationarity"], f"{fit['tol']:g}"
+    fig, (ax, *others) = new_figure(1 + bool(residuals))
+    steps = range(1, len(values) + 1)
+    ax.plot(steps, np.array(values, dtype=float), color=COLOURS[0])
+    ax.set(xlabel="iteration", ylabel="objective")
     ax.ticklabel_format(axis="y", useOffset=False)
-    ends = f"from {_show(values[0])} after the first to {_show(values[-1])} after the last"
-    said = f"Objective {ends} of {len(values)} iterations."
-    return Drawing(fig, "Objective after each iteration.", said)
-
-
-def draw_stationarity(fit: dict[str, Any]) -> Drawing:
-    values, tol = fit["stationarity"], f"{fit['tol']:g}"
-    fig, ax = _line(values, "iteration", "stationarity residual", log=True)
-    if fit["tol"] > 0:
-        ax.axhline(fit["tol"], color=GREY, linestyle="--", label=f"tol = {tol}")
-        ax.legend(loc="upper right")
-    caption = "Relative distance of the weights from a stationary point."
-    last = f"{_show(values[-1])} after the last of {len(values)} iterations"
-    said = f"Stationarity residual, {last}; the fit stops below {tol} if it is also feasible."
-    return Drawing(fig, caption, said)
-
-
-def draw_spectrum(spectrum: dict[str, Any]) -> Drawing:
-    values = np.array(spectrum["singular_values"], dtype=float)
-    above = np.where(values > values[0] * 1e-12, values, np.nan)
-    fig, ax = _line(above, "index of the singular value", "singular value", log=True)
-    ax.lines[0].set(marker="o", markersize=3)
-    ends = f"{len(values)} singular values, from {_show(values[0])} down to {_show(values[-1])}"
-    said = f"{ends}; the first {spectrum['dimensions']} hold 99 % of the sum of squares."
-    return Drawing(fig, "Singular values of the scores of all rows.", said)
-
-
-def _line(values: Any, xlabel: str, ylabel: str, *, log: bool = False) -> tuple[Any, Any]:
-    """A figure and its axes with one line over 1, 2, ..., without what a logarithm lacks."""
-    heights = np.array(values, dtype=float)
-    fig, (ax,) = new_figure()
-    if log:
-        heights = np.where(heights > 0, heights, np.nan)
-        ax.set_yscale("log")
-    ax.plot(range(1, len(heights) + 1), heights, color=COLOURS[0])
-    ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.locator_params("x", integer=True)
-    return fig, ax
+    caption = "Objective after each iteration"
+    said = (
+        f"Objective from {_show(values[0])} after the first to {_show(values[-1])} after the last"
+    )
+    said += f" of {len(values)} iterations."
+    for side in others:
+        heights = np.array(residuals, dtype=float)
+        side.plot(steps, np.where(heights > 0, heights, np.nan), color=COLOURS[0])
+        side.set(xlabel="iteration", ylabel="stationarity residual", yscale="log")
+        side.locator_params("x", integer=True)
+        if fit["tol"] > 0:
+            side.axhline(fit["tol"], color=GREY, linestyle="--", label=f"tol = {tol}")
+            side.legend(loc="upper right")
+        caption += "; and relative distance of the weights from a stationary point"
+        said += f" Stationarity residual, {_show(residuals[-1])} after the last; the fit stops "
+        said += f"below {tol} if it is also feasible."
+    return Drawing(fig, f"{caption}.", said)
 
 
 def _look(i: int) -> Look:

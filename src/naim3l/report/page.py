@@ -140,13 +140,10 @@ def _draw(summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     drawings = {
         "data": [figures.draw_map(entry, names) for entry in maps[: figures.MOST_MAPS]],
         "choice": [figures.draw_choice(choice)] if choice else [],
-        "fit": [figures.draw_objective(fit)] if fit else [],
+        "fit": [figures.draw_fit(fit)] if fit else [],
         "labels": figures.draw_labels(shown),
         "calibration": [figures.draw_calibration(entry) for entry in summary["calibration"]],
-        "spectrum": [figures.draw_spectrum(summary["spectrum"])],
     }
-    if fit and fit["stationarity"]:
-        drawings["fit"].append(figures.draw_stationarity(fit))
     return {section: list(_lay_out(section, drawn)) for section, drawn in drawings.items()}
 
 

@@ -16,15 +16,15 @@ from naim3l.decisions.rates import list_cuts, measure_rates
 from naim3l.decisions.rules import Decisions
 from naim3l.estimators.linear import LinearViewModel
 from naim3l.estimators.training import today
-from naim3l.explain import label_cooccurrence, label_relations, score_spectrum, view_shares
+from naim3l.explain import informing_labels
 from naim3l.explain.column_weights import strongest_columns
-from naim3l.explain.informing import informing_labels
 from naim3l.explain.model_views import check_explained, linear_views, read_truth, view_kernels
 from naim3l.features.kernels import Kernel
 from naim3l.features.recipes import Recipe
 from naim3l.input.views import FUSED, WIDE_TABLE
 from naim3l.report.evaluated_blocks import read_blocks
 from naim3l.report.findings import find_cautions
+from naim3l.report.label_pairs import compare_pairs
 from naim3l.report.titles import titles_of_model, with_titles
 
 N_PAIRS, N_FEATURES = 20, 3
@@ -80,16 +80,14 @@ def summarise(
           what several "cuts" find and miss of 1,000 rows;
         - "calibration": probabilities and shares of yes in bins, for each block that has some;
         - "columns": for each view with a plan, how its columns are used, with the "reason" if not;
-        - "cooccurrence": the strongest 20 "pairs" of `naim3l.explain.label_cooccurrence` that are
-          unlikely to be a coincidence, and numbers of all pairs;
+        - "cooccurrence": the 20 clearest "pairs" of labels that are yes together more or less often
+          than coincidence explains, with their "lift" and its interval, and numbers of pairs;
         - "bridge": what known labels of a row say about its others: by which share that lowers
           the log-loss of held-out labels ("gain"), and the clearest "pairs" of
           `naim3l.explain.informing_labels`; None without probabilities;
         - "absent": labels that a view never records, and how they are predicted there;
-        - "relations": the pairs of labels whose scores are most alike; "shares": mean share of each
-          view in the variance of scores; "features": columns with the largest positive and negative
-          weights for each label, in views without a kernel;
-        - "spectrum": see `naim3l.explain.score_spectrum`;
+        - "shares": mean share of each view in the variance of scores; "features": columns with the
+          largest positive and negative weights for each label, in views without a kernel;
         - "cautions": what to be careful about, as dicts with "rule", "sentence", and "note" if a
           reader can do nothing about it now.
 
@@ -138,12 +136,10 @@ def summarise(
         "labels": [_label_entry(model, entry, counts) for entry in measured["labels"]],
         "calibration": measured["calibration"],
         "columns": {view: _columns(plans) for view, plans in model.columns_.items()},
-        "cooccurrence": _cooccurrence(model, X, y),
+        "cooccurrence": _cooccurrence(model, truth),
         "bridge": _bridge(model),
-        "relations": _relations(model, X),
         "shares": {view: mean_defined(share) for view, share in view_shares(model, X).items()},
         "features": _features(model, X) if linear_views(model) else [],
-        "spectrum": score_spectrum(model, X, y),
     }
     summary["absent"] = _absent(model, summary["titles"])
     summary = plain(summary)
@@ -193,8 +189,8 @@ def _label_entry(model: Any, entry: dict[str, Any], counts: dict[str, Any]) -> d
     }
 
 
-def _cooccurrence(model: LinearViewModel, X: Any, y: Any) -> dict[str, Any]:
-    pairs = label_cooccurrence(model, X, y)
+def _cooccurrence(model: LinearViewModel, truth: dict[str, Matrix]) -> dict[str, Any]:
+    pairs = compare_pairs(np.concatenate(list(truth.values())), model.label_names_)
     related = [pair for pair in pairs if pair.verdict in ("together", "apart")]
     return {
         "pairs": [pair._asdict() for pair in related[:N_PAIRS]],
@@ -223,14 +219,25 @@ def _absent(model: LinearViewModel, titles: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def _relations(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:
-    cosines, names = label_relations(model, X), model.label_names_
-    first, second = np.triu_indices(len(cosines), 1)
-    values = cosines[first, second]
-    return [
-        {"first": names[first[i]], "second": names[second[i]], "cosine": values[i]}
-        for i in np.argsort(-np.abs(values), kind="stable")[:N_PAIRS]
-    ]
+def view_shares(model: LinearViewModel, X: Any) -> dict[str, Matrix]:
+    """Share of each view in the variance of the scores, (n_labels,); NaN where they are constant.
+
+    Where the views of a wide table are fused by evidence, it is the variance of the log-odds that
+    the view contributes.
+    """
+    evidence, variances = model.decisions_.evidence, {}
+    for view, S in model.view_scores(X).items():
+        present = S[~np.isnan(S).any(axis=1)]
+        differ = (present != present[:1]).any(axis=0)  # the mean of equal scores is rounded
+        variances[view] = (
+            np.where(differ, present.var(axis=0), 0.0) if len(present) else 0.0 * differ
+        )
+        if evidence is not None:
+            curve = evidence.calibrations[model.views_.index(view)]
+            variances[view] = variances[view] * (curve.slope / curve.spread) ** 2
+    total = np.sum(list(variances.values()), axis=0)
+    divisor = np.where(total > 0, total, np.nan)
+    return {view: variance / divisor for view, variance in variances.items()}
 
 
 def _features(model: LinearViewModel, X: Any) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from naim3l.datasets import split_rows
+from naim3l_bench.challenge import split_rows
 from naim3l_bench.datasets import MultiView
 from naim3l_bench.paper.published import TABLE1
 from naim3l_bench.present import Cell, ResultTable, show_range, spread

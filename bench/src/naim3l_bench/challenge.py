@@ -4,7 +4,7 @@ A share of a count is rounded down (`whole_share`). NumPy has frozen the streams
 so a seed gives the same challenge with every version.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -17,9 +17,7 @@ from sklearn.utils import Bunch, _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 from sklearn.utils.validation import _num_samples
 
-from naim3l._arrays import Mask
-from naim3l.decisions.held_out import hold_out_share, whole_share
-from naim3l.metrics.functions import read_floats
+from naim3l_bench.arrays import Mask
 
 Seed = int | np.random.RandomState | None
 Rows = NDArray[np.integer[Any]]
@@ -48,7 +46,8 @@ class Challenge:
 
     Examples
     --------
-    >>> from naim3l.datasets import load_yeast, make_challenge
+    >>> from naim3l.datasets import load_yeast
+    >>> from naim3l_bench.challenge import make_challenge
     >>> challenge = make_challenge(load_yeast().labels, n_views=2, alpha=0.4, random_state=0)
     >>> len(challenge.train), [len(rows) for rows in challenge.train_order], len(challenge.test)
     (1692, [1016, 1016], 725)
@@ -82,7 +81,8 @@ class Challenge:
         Examples
         --------
         >>> from naim3l import PerViewRidge, evaluate
-        >>> from naim3l.datasets import load_yeast, make_challenge
+        >>> from naim3l.datasets import load_yeast
+        >>> from naim3l_bench.challenge import make_challenge
         >>> Y, views = load_yeast().labels, load_yeast().views
         >>> trial = make_challenge(Y, n_views=2, alpha=0.4, random_state=0).apply(views, Y)
         >>> model = PerViewRidge().fit(trial.X_train, trial.Y_train)
@@ -150,7 +150,7 @@ def make_challenge(
 
     Examples
     --------
-    >>> from naim3l.datasets import make_challenge
+    >>> from naim3l_bench.challenge import make_challenge
     >>> Y = [[1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]]
     >>> challenge = make_challenge(Y, n_views=2, alpha=0.25, test_size=0.34, random_state=0)
     >>> challenge.train_order  # rows of the two views
@@ -197,7 +197,7 @@ def split_rows(
 
     Examples
     --------
-    >>> from naim3l.datasets import split_rows
+    >>> from naim3l_bench.challenge import split_rows
     >>> split_rows([[1, 0], [0, 1], [1, 1], [0, 0]], test_size=0.5, random_state=0)
     (array([0, 1]), array([2, 3]))
     """
@@ -252,7 +252,7 @@ def remove_views(
 
     Examples
     --------
-    >>> from naim3l.datasets import remove_views
+    >>> from naim3l_bench.challenge import remove_views
     >>> Y = [[1, 0], [0, 1], [1, 1], [1, 0], [0, 0], [1, 0]]  # rows 0 and 1 keep all views
     >>> remove_views(Y, 2, 0.34, random_state=0).T.astype(int)
     array([[1, 1, 1, 1, 0, 0],
@@ -335,7 +335,33 @@ def _views_there(observed: ArrayLike | None, n_samples: int, n_views: int) -> Ma
 
 def _ones(table: ArrayLike, name: str = "Y", shape: tuple[int, int] | None = None) -> Mask:
     """Mask of the ones of a table of 0 and 1, by default the labels, (n_samples, n_labels)."""
-    mask: Mask = read_floats(table, name, shape, "0 and 1", lambda y: (y == 0) | (y == 1)) == 1
-    if not mask.size:
-        raise ValueError(f"{name} has shape {mask.shape}; a row and a column are needed.")
-    return mask
+    values = np.asarray(table)
+    if values.ndim != 2 or not values.size or shape not in (None, values.shape):
+        needed = "a row and a column are needed" if shape is None else f"{shape} is needed"
+        raise ValueError(f"{name} has shape {values.shape}; {needed}.")
+    wrong = np.argwhere((values != 0) & (values != 1))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            f"{name} has {values[row, column]!r} in row {row}, column {column}; allowed are 0 "
+            "and 1."
+        )
+    return np.asarray(values == 1)
+
+
+def hold_out_share(
+    Y: NDArray[Any], share: float, rng: np.random.RandomState, *, values: Sequence[int] = (1, 0)
+) -> Mask:
+    """Mask of a share, rounded down, of the entries of each label with each of the values."""
+    held_out = np.zeros(Y.shape, dtype=bool)
+    for k, column in enumerate(Y.T):
+        for value in values:
+            rows = rng.permutation(np.flatnonzero(column == value))
+            held_out[rows[: whole_share(share, rows.size)], k] = True
+    return held_out
+
+
+def whole_share(share: float, count: Any) -> Any:
+    """Share of a count (int or int array), rounded down."""
+    # The tiny term makes 0.29 of 100 rows 29, where the bare product is 28.999999999999996.
+    return np.floor(share * np.asarray(count) + 1e-9).astype(np.intp)

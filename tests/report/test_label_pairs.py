@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from naim3l.explain import label_cooccurrence
-from naim3l.explain.cooccurrence import compare_pairs
+from naim3l._text import plain
+from naim3l.report import summarise
+from naim3l.report.label_pairs import compare_pairs
 from report_models import LABELS, fit_separate, fit_wide
 
 
 def compare(table):
     """Pairs of a table of 1, 0 and NaN whose columns are named a, b, ..."""
     table = np.asarray(table, dtype=float)
-    return compare_pairs(table == 1, ~np.isnan(table), list("abcdefgh"[: table.shape[1]]))
+    return compare_pairs(table, list("abcdefgh"[: table.shape[1]]))
 
 
 def rows(both, first, second, neither):
@@ -95,11 +96,13 @@ def test_extremes_are_finite_or_unknown():
 
 
 def test_rows_of_all_tables_count_and_those_of_a_wide_table_once():
-    model, X, Y = fit_separate()
+    (model, X, Y), (wide_model, wide, table) = fit_separate(), fit_wide()
     stacked = np.concatenate([labels.to_numpy() for labels in Y.values()])
-    expected = compare_pairs(stacked == 1, ~np.isnan(stacked), LABELS)
-    assert label_cooccurrence(model, X, Y) == expected
-    model, X, Y = fit_wide()
-    table = Y.to_numpy()
-    found = label_cooccurrence(model, X, Y)
-    assert found == compare_pairs(table == 1, ~np.isnan(table), list(Y.columns))
+    for summary, truth, names in (
+        (summarise(model, X, Y), stacked, LABELS),
+        (summarise(wide_model, wide, table), table.to_numpy(), list(table.columns)),
+    ):
+        pairs = compare_pairs(truth, names)
+        clear = [plain(pair._asdict()) for pair in pairs if pair.verdict in ("together", "apart")]
+        assert summary["cooccurrence"]["pairs"] == clear[:20]
+        assert summary["cooccurrence"]["n_pairs"] == len(pairs)

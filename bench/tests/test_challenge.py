@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse.csgraph import maximum_flow
 
-from naim3l.datasets import make_challenge, remove_views, split_rows
+from naim3l_bench.challenge import (
+    hold_out_share,
+    make_challenge,
+    remove_views,
+    split_rows,
+    whole_share,
+)
 
 quick = settings(deadline=None, max_examples=60)
 shapes = st.tuples(st.integers(4, 30), st.integers(1, 6))
@@ -127,6 +133,32 @@ def test_really_missing_views_stay_missing_and_errors_are_real(data, n, n_views,
     assert dropped.sum(axis=0).tolist() == n_drop
     assert not (dropped & ~may_drop).any()
     assert present.any(axis=1).all()
+
+
+# --- shares -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def labels(rng):
+    """Labels 1, 0 and NaN of 120 rows; the last is never known to be yes."""
+    Y = np.where(rng.random((120, 5)) < 0.3, np.nan, rng.random((120, 5)) < [0.5, 0.3, 0.2, 0.1, 0])
+    return Y.astype(float)
+
+
+@pytest.mark.parametrize("share", [0, 0.25, 0.3, 1])
+def test_share_is_that_of_known_positives_and_negatives_rounded_down(labels, share):
+    held_out = hold_out_share(labels, share, np.random.RandomState(0), values=(0, 1))
+    assert not held_out[np.isnan(labels)].any()
+    for value in (0, 1):
+        of_value = labels == value
+        expected = np.floor(share * of_value.sum(axis=0) + 1e-9)
+        np.testing.assert_array_equal((held_out & of_value).sum(axis=0), expected)
+
+
+def test_shares_are_those_of_exact_arithmetic():
+    counts = np.arange(1000)
+    for percent in range(101):
+        np.testing.assert_array_equal(whole_share(percent / 100, counts), percent * counts // 100)
 
 
 # --- seeds --------------------------------------------------------------------------------------
@@ -267,9 +299,9 @@ def test_errors_name_the_parameter(Y, name, value):
 
 
 def test_observed_is_checked(Y):
-    with pytest.raises(ValueError, match=r"observed must be \(60, 2\), got shape \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"observed has shape \(3, 2\); \(60, 2\) is needed"):
         make_challenge(Y, 2, observed=np.ones((3, 2)))
-    with pytest.raises(ValueError, match=r"observed has 2 in row 0, column 0; allowed are 0 and 1"):
+    with pytest.raises(ValueError, match=r"observed has .*2.* in row 0, column 0; allowed are"):
         make_challenge(Y, 2, observed=np.full((len(Y), 2), 2))
     observed = np.ones((len(Y), 2))
     observed[5] = 0
