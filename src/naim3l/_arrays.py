@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 Matrix = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -51,6 +52,21 @@ def distinct(arrays: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     inverse = np.array([seen.setdefault(A.tobytes(), len(seen)) for A in arrays])
     _, first = np.unique(inverse, return_index=True)
     return first, inverse
+
+
+def eigh(stack: Matrix) -> tuple[Matrix, Matrix]:
+    """Eigenvalues and eigenvectors of symmetric matrices, (..., n, n).
+
+    The fast routine of LAPACK, by divide and conquer, fails for a finite matrix in rare cases
+    and is then replaced by the plain one, matrix by matrix.
+    """
+    try:
+        values, vectors = np.linalg.eigh(stack)
+    except np.linalg.LinAlgError:
+        matrices = stack.reshape(-1, *stack.shape[-2:])
+        pairs = zip(*(linalg.eigh(A, driver="ev") for A in matrices), strict=True)
+        values, vectors = (np.stack(of) for of in pairs)
+    return values.reshape(stack.shape[:-1]), vectors.reshape(stack.shape)
 
 
 class ArrayFields:

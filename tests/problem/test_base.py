@@ -4,9 +4,10 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import oracle
-from naim3l._arrays import distinct
+from naim3l._arrays import distinct, eigh
 from naim3l.problem import base
 from naim3l.problem.base import consecutive_slices
 from naim3l.problem.rows import Problem
@@ -166,3 +167,19 @@ class TestBlocks:
         assert sorted(seen) == filled
         used = np.concatenate([np.arange(14_000)[rows] for rows in statistics.label_slices])
         assert len(np.unique(used)) == len(used) and used.max() < statistics.n_block_rows
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_eigenvectors_are_found_where_the_fast_routine_fails(fails, monkeypatch):
+    def refuse(stack):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    A = np.random.default_rng(0).normal(size=(2, 3, 5, 5))
+    A = A + np.swapaxes(A, 2, 3)
+    if fails:  # as it does for some finite matrices, which depend on the version of LAPACK
+        monkeypatch.setattr(np.linalg, "eigh", refuse)
+    for stack in (A, A[0, 0]):
+        values, V = eigh(stack)
+        assert (np.diff(values) >= 0).all()
+        assert_allclose(np.swapaxes(V, -1, -2) @ V, np.broadcast_to(np.eye(5), V.shape), atol=1e-12)
+        assert_allclose((V * values[..., None, :]) @ np.swapaxes(V, -1, -2), stack, atol=1e-12)

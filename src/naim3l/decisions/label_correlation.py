@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from naim3l._arrays import Mask, Matrix
+from naim3l._arrays import Mask, Matrix, eigh
 from naim3l.files.stored import Array
 
 # Rows with correlation 0 that each pair of labels has besides those in which both are known.
@@ -59,7 +59,7 @@ class LabelCorrelation:
         """
         R = self.products / (self.counts + hold)
         np.fill_diagonal(R, 1.0)
-        eigenvalues, V = np.linalg.eigh(R)
+        eigenvalues, V = eigh(R)
         R = (V * np.maximum(eigenvalues, LEAST_EIGENVALUE)) @ V.T
         scale = np.sqrt(np.diag(R))
         return np.asarray(R / np.outer(scale, scale))
@@ -78,7 +78,7 @@ class Conditional:
     def of(cls, R: Matrix) -> Self:
         """From correlations without small eigenvalues."""
         n_axes = len(R) if len(R) <= MOST_EXACT else N_AXES
-        eigenvalues, V = np.linalg.eigh(R)
+        eigenvalues, V = eigh(R)
         least = 0.99 * eigenvalues[0]  # left in the rest, by which is divided
         loadings = V[:, -n_axes:] * np.sqrt(np.maximum(eigenvalues[-n_axes:] - least, 0.0))
         return cls(R, loadings, np.maximum(np.diag(R) - np.square(loadings).sum(axis=1), least))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, eigh
 from naim3l._threads import one_blas_thread
 from naim3l.decisions import held_out
 from naim3l.decisions.held_out import AUTO, Folds, best_of_folds, few_known
@@ -34,7 +34,7 @@ class LabelSpace:
         """From a result of `label_products` and shares of positives (n_labels,)."""
         scale = 1 / np.sqrt(rates * (1 - rates))
         G = scale[:, None] * products * scale
-        strengths, directions = np.linalg.eigh((G + G.T) / 2)  # not symmetric with unknown labels
+        strengths, directions = eigh((G + G.T) / 2)  # not symmetric with unknown labels
         return cls(scale, np.maximum(strengths, 0.0), directions)
 
     def mixing(self, shrinkage: float) -> Matrix:

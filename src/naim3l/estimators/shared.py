@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.utils.extmath import randomized_svd
 
-from naim3l._arrays import Matrix
+from naim3l._arrays import Matrix, eigh
 from naim3l._threads import one_blas_thread
 from naim3l.decisions.calibration import HeldOutScores, held_out_losses
 from naim3l.decisions.held_out import Folds
@@ -266,7 +266,7 @@ def common_ridges(
     y_mean = sums.targets[-1] / total
     grams = sums.known_grams[:, :-1, :-1] - np.einsum("k,ki,kj->kij", total, x_mean, x_mean)
     right = (sums.targets[:-1].T - x_mean * sums.targets[-1][:, None]) * sizes / spread[:, None]
-    squares, Q = np.linalg.eigh(grams * sizes * sizes[:, None])
+    squares, Q = eigh(grams * sizes * sizes[:, None])
     squares, along = np.maximum(squares, 0.0), np.einsum("kij,ki->kj", Q, right)
     found = []
     for ridge, hold in pairs:

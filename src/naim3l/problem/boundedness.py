@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from naim3l._arrays import Mask, Matrix, as_dense, distinct
+from naim3l._arrays import Mask, Matrix, as_dense, distinct, eigh
 from naim3l._threads import thread_map
 from naim3l.problem.feature_blocks import GRAM_COLUMNS, Features, append_ones, weighted_gram
 from naim3l.problem.rotation import Rotation
@@ -86,10 +86,10 @@ def _without_positives(gram: Matrix, positive: Matrix) -> Matrix:
     """
     if _is_at_least(positive, 2 * _rounding(gram, positive) * np.eye(len(gram)), 0.0):
         return np.empty((len(gram), 0))
-    squares, vectors = np.linalg.eigh(gram)
+    squares, vectors = eigh(gram)
     kept = squares > EXAMINED * squares[-1]
     whitening = vectors[:, kept] / np.sqrt(squares[kept])
-    shares, vectors = np.linalg.eigh(whitening.T @ positive @ whitening)
+    shares, vectors = eigh(whitening.T @ positive @ whitening)
     return np.asarray(whitening @ vectors[:, shares < NONE])
 
 
@@ -153,7 +153,7 @@ class FreeRows:
         """
         X = as_dense(self.reduced)
         X = X - X.mean(axis=0) if self.fit_intercept else X
-        squares, vectors = np.linalg.eigh(X.T @ X)
+        squares, vectors = eigh(X.T @ X)
         kept = squares > len(X.T) * np.finfo(X.dtype).eps * squares[-1]
         whitened = X @ (vectors[:, kept] / np.sqrt(squares[kept]))
         return whitened.astype(np.float32), squares[kept].astype(np.float32)
@@ -231,7 +231,7 @@ def _label_factors(problem: "BaseProblem", grams: list[Matrix]) -> Matrix:
     """Largest ``a_k`` with ``a_k^2 X_k'X_k <= X'X`` in all views, (n_labels,)."""
     shares = np.zeros(problem.n_labels)
     for v, gram in enumerate(grams):
-        squares, vectors = np.linalg.eigh(gram)
+        squares, vectors = eigh(gram)
         kept = squares > len(squares) * np.finfo(squares.dtype).eps * squares[-1]
         whitening = vectors[:, kept] / np.sqrt(squares[kept])
         for k, X_k in enumerate(problem.label_rows(v)):
@@ -281,7 +281,7 @@ def _smallest_eigenvalues(
         for _ in range(2):  # rounding errors would bring back vectors that were found
             for Q in basis:
                 W = W - (Q * W).sum(axis=0) * Q
-    values, vectors = np.linalg.eigh(T)
+    values, vectors = eigh(T)
     return values[:, 0], np.linalg.norm(W, axis=0) * abs(vectors[:, -1, 0])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l._arrays import ArrayFields, Mask, Matrix, as_dense
+from naim3l._arrays import ArrayFields, Mask, Matrix, as_dense, eigh
 from naim3l.problem.feature_blocks import Features
 from naim3l.problem.sufficient_statistics import LabelCounts, RowStatistics, split_factors
 
@@ -99,7 +99,7 @@ def added(one: Any, other: Any, sign: int) -> Any:
 
 def _root(gram: Matrix, n_rows: int) -> Matrix:
     """``R`` with ``R'R`` equal to the products of so many rows; it has half of their digits."""
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     least = len(gram) * np.finfo(values.dtype).eps * values[-1:].clip(0).sum()
     kept = np.flatnonzero(values > least)
     kept = kept[max(len(kept) - n_rows, 0) :]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from naim3l._arrays import Mask, Matrix, distinct
+from naim3l._arrays import Mask, Matrix, distinct, eigh
 from naim3l._threads import blas_threads, map_views, thread_map
 from naim3l.problem.base import BaseProblem, consecutive_slices, group_labels
 from naim3l.problem.boundedness import FreeRows, FreeRowSums
@@ -119,7 +119,7 @@ class StatisticsProblem(BaseProblem):
     def gram_roots(self) -> list[Matrix] | None:
         if self.n_weights >= self.n_labels:
             return None
-        pairs = [np.linalg.eigh(gram) for gram in self.grams]
+        pairs = [eigh(gram) for gram in self.grams]
         return [vectors * np.sqrt(np.maximum(squares, 0)) for squares, vectors in pairs]
 
     def multiply_gram(self, W: Matrix) -> Matrix:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from naim3l._arrays import Matrix, as_numpy, namespace_of
+from naim3l._arrays import Matrix, as_numpy, eigh, namespace_of
 
 
 def trace_norm(A: Matrix, *, cutoff: float | None = None) -> Any:
@@ -53,7 +53,7 @@ def trace_norm_subgradient(A: Matrix, *, cutoff: float | None = None) -> Matrix:
     """
     if not A.size:
         return A.copy()
-    eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
+    eigenvalues, vectors = eigh(_smaller_gram(A))
     return _reweight(A, _inverse_root(A, eigenvalues, cutoff), vectors)
 
 
@@ -82,7 +82,7 @@ def threshold_of_gram(K: Matrix, threshold: float) -> tuple[Matrix, Matrix]:
 
     ``K`` is (..., n, n), and so is ``T``.
     """
-    eigenvalues, vectors = np.linalg.eigh(K)
+    eigenvalues, vectors = eigh(K)
     weights, transposed = _shrinkage(eigenvalues, threshold), np.swapaxes(vectors, -1, -2)
     return (vectors * weights[..., None, :]) @ transposed, _root_sum(K, eigenvalues, None)
 
@@ -113,7 +113,7 @@ def threshold_and_basis(A: Matrix, threshold: float) -> tuple[Matrix, Matrix, Ma
 
     The vectors are the columns of (..., n_shorter, n_shorter).
     """
-    eigenvalues, vectors = np.linalg.eigh(_smaller_gram(A))
+    eigenvalues, vectors = eigh(_smaller_gram(A))
     weights = _shrinkage(eigenvalues, threshold)
     return _reweight(A, weights, vectors), vectors, _root_sum(A, eigenvalues, None)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from naim3l._arrays import Matrix, distinct, namespace_of
+from naim3l._arrays import Matrix, distinct, eigh, namespace_of
 from naim3l._threads import free_threads, map_views, one_blas_thread, thread_map
 from naim3l.problem.rows import Problem
 from naim3l.problem.statistics_problem import StatisticsProblem
@@ -107,9 +107,9 @@ def _eigh(stack: Matrix, n_threads: int) -> tuple[Matrix, Matrix]:
     """Eigenvalues and eigenvectors of a stack, divided among threads."""
     n_chunks = min(free_threads(n_threads), len(stack))
     if n_chunks == 1:
-        return np.linalg.eigh(stack)
+        return eigh(stack)
     chunks = np.array_split(stack, n_chunks)
-    eigenvalues, vectors = zip(*thread_map(np.linalg.eigh, chunks, len(chunks)), strict=True)
+    eigenvalues, vectors = zip(*thread_map(eigh, chunks, len(chunks)), strict=True)
     return np.concatenate(eigenvalues), np.concatenate(vectors)
 
 
