@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,11 +26,6 @@ N_LABELS, N_HIDDEN, UNKNOWN, GAPS = 15, 12, 0.9, 0.15
 N_VALUES = (3, 5, 8, 12, 20, 40)  # of categories
 WARM_UP_ROWS, REPEATS = 20_000, 3
 RIDGE = "ridge, one pass"
-ENVIRON = "distributed.nanny.pre-spawn-environ"
-KEEP_MEMORY = {
-    f"{ENVIRON}.MALLOC_TRIM_THRESHOLD_": 2**28,
-    f"{ENVIRON}.MALLOC_MMAP_THRESHOLD_": 2**25,
-}
 
 
 @dataclass(frozen=True)
@@ -141,12 +135,9 @@ def fit(data):
     return found | {"the three passes": sum(found.values()), "prediction": process_time() - start}
 
 
-def fit_with(data, kept=False, **options):
-    """CPU seconds of a fit with some threads, or with all processes of a cluster.
-
-    If memory is ``kept``, processes do not give it back to the system at once.
-    """
-    with dask.config.set(KEEP_MEMORY if kept else {}), workers(**options) as client:
+def fit_with(data, **options):
+    """CPU seconds of a fit with some threads, or with all processes of a cluster."""
+    with workers(**options) as client:
         seconds = []
         for tables in (_small(data), *[data] * REPEATS):
             before = _cpu_seconds(client)
@@ -202,7 +193,6 @@ def measure_cost(data):
     of = run("read") | run("ridge") | run("fit")
     of["fit, 2 threads"] = run("fit_with", threads=2)
     of["fit, 2 processes"] = run("fit_with", processes=2)
-    of["the same, memory kept"] = run("fit_with", processes=2, kept=True)
     return [
         {
             "what": name,

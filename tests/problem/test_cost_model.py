@@ -119,7 +119,7 @@ def test_blocks_of_many_labels_are_refused_before_the_solver(rng):
     problem = StatisticsProblem([found.view()], fit_intercept=False)
     n_bytes = 8 * N_BLOCK_ARRAYS * problem.label_scores(np.zeros((4, 30))).size
     refuse_blocks([found], n_bytes)
-    with pytest.raises(MemoryError, match="30 labels in 120 rows.*Fit fewer labels at a time"):
+    with pytest.raises(MemoryError, match=r"30 labels in 120 rows.*Fit fewer labels at a time"):
         refuse_blocks([found], n_bytes - 1)
 
 

@@ -24,7 +24,7 @@ from naim3l.problem.sampling import RowSample
 # Memory of a task as a multiple of its batch of numbers: cells as read, as text, and encoded.
 COPIES = 16
 # Share of the memory that is for batches; the rest is for statistics and samples.
-SHARE_OF_BATCHES = 0.5
+SHARE_OF_BATCHES = 0.25
 PATIENCE = "10s"  # for the answer of a scheduler
 # Rows of each view on which predictions are measured, and which a report shows.
 MEASURED_ROWS = 100_000
