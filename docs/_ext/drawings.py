@@ -10,7 +10,7 @@ from pathlib import Path
 
 from architecture import draw_layers, draw_paths
 
-from naim3l.report.plots import COLOURS, MARKERS, new_figure, styled, to_svg
+from naim3l.report.plots import COLOURS, GREY, MARKERS, new_figure, styled, to_svg
 from naim3l_bench.paper import fig4
 from naim3l_bench.paper.fig4 import nemenyi
 
@@ -128,6 +128,24 @@ def frontier():
     return fig
 
 
+@styled
+def connecting_labels():
+    """AUC of a label that a table never records, by the number of labels that connect tables."""
+    fig, axes = new_figure(2, width=3.4)
+    for ax, study in zip(axes, ("nhanes_2017", "yeast_funcat"), strict=True):
+        rows = read_table("research/labels-as-bridge.md", study)
+        x = [int(r["labels that connect"]) for r in rows]
+        draw_curve(ax, x, [r["AUC, if recorded"] for r in rows], 1, "if the table recorded it")
+        draw_curve(ax, x, [r["AUC"] for r in rows], 0, "never recorded")
+        ax.axhline(50, color=GREY, linewidth=1, linestyle="--")
+        ax.set(title=study, xscale="log", xticks=x, xticklabels=x, xlabel="labels that connect")
+        ax.minorticks_off()
+    axes[0].set_ylabel("AUC on new rows (%)")
+    axes[0].annotate("guessing", (1, 50), (0, 3), textcoords="offset points", color=GREY)
+    axes[1].legend(loc="lower right")
+    return fig
+
+
 def critical_distances():
     """Fig. 4: the Nemenyi tests of the published tables."""
     tests = {
@@ -155,6 +173,7 @@ FIGURES = {
     "fig8": convergence,
     "high-rank-term": high_rank_term,
     "frontier": frontier,
+    "connecting-labels": connecting_labels,
 }
 
 
