@@ -6,6 +6,7 @@ from io import TextIOWrapper
 from naim3l.cli import (
     check,
     collect,
+    compare,
     demo,
     evaluate,
     explain,
@@ -27,7 +28,7 @@ by_file, in_rounds = (
     (federate.share, federate.combine, federate.finish),
     (rounds.key, rounds.serve, rounds.join),
 )
-add_commands(collect.plan, collect.collect)
+add_commands(compare.compare, collect.plan, collect.collect)
 add_group(federate.GROUP, *by_file, *in_rounds, name="federate")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from naim3l.report.findings import shorten
-from naim3l.report.plots import COLOURS, GREY, MARKERS, new_figure
+from naim3l.report.plots import COLOURS, GREY, MARKERS, new_figure, styled
 
 Look = dict[str, Any]  # options of matplotlib
 
@@ -140,6 +140,21 @@ def draw_labels(labels: list[dict[str, Any]]) -> list[Drawing]:
     said = f"AUC of {len(shown)} labels against their numbers of known yes; the lowest, "
     said += f"{100 * low['auc']:.1f} %, is that of {low['label']} with {low['yes']} known yes."
     return [Drawing(fig, f"{caption}varies by coincidence.", said, names)]
+
+
+@styled
+def draw_gains(found: list[dict[str, Any]]) -> Any:
+    """Figure of the gains of macro-AUC of methods over the first, with intervals."""
+    shown = [of for of in found if of["gains"]][::-1]
+    gains = [{key: 100 * x for key, x in of["gains"]["macro-AUC"].items()} for of in shown]
+    fig, (ax,) = new_figure(1, 1, 0.5 + 0.3 * len(shown), width=5)
+    for at, of in enumerate(gains):
+        ax.plot([of["low"], of["high"]], [at, at], color=COLOURS[0])
+        ax.plot(of["value"], at, "o", color=COLOURS[0])
+    ax.axvline(0, color=GREY, linestyle="--")
+    ax.set(yticks=range(len(shown)), yticklabels=[of["method"] for of in shown])
+    ax.set_xlabel("macro-AUC, points above ridge regression of each table alone")
+    return fig
 
 
 def draw_calibration(entry: dict[str, Any]) -> Drawing:
