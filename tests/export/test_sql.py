@@ -45,7 +45,12 @@ def server(tmp_path_factory):
         yield found.get_uri()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("duckdb", marks=pytest.mark.places), "postgresql"])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        *(pytest.param(d, marks=pytest.mark.places) for d in ("duckdb", "postgresql")),
+    ]
+)
 def run(request):
     """Function of a model, view, tables and options that gives the result of its query."""
     if request.param == "postgresql":

@@ -95,14 +95,21 @@ def is_dataset(source: Any) -> bool:
     return type(source).__module__.startswith("pyarrow.") and hasattr(source, "get_fragments")
 
 
-def parquet_dataset(files: Sequence[Path], base: str | None) -> Any:
-    """Dataset of pyarrow; folders below ``base``, such as "year=2024", are columns."""
-    options = {} if base is None else {"partitioning": "hive", "partition_base_dir": base}
-    paths = [os.path.abspath(path) for path in files]
+def parquet_dataset(files: Sequence[Any], base: str | None) -> Any:
+    """Dataset of pyarrow; folders below ``base``, such as "year=2024", are columns.
+
+    All files are paths, or a `StoreFile` each.
+    """
+    options: dict[str, Any] = {}
+    if base is not None:
+        options = {"partitioning": "hive", "partition_base_dir": base}
+    if (filesystem := getattr(files[0], "filesystem", None)) is not None:
+        options["filesystem"] = filesystem
+    paths = [str(path) if filesystem else os.path.abspath(path) for path in files]
     try:
         return load_extra("pyarrow.dataset").dataset(paths, format="parquet", **options)
     except (ValueError, OSError, load_extra("pyarrow").ArrowException) as error:
-        advice = "; a column of a file cannot be in the name of its folder, too" if options else ""
+        advice = "; a column of a file cannot be in the name of its folder, too" if base else ""
         raise ReadError(f"{files[0]}: not readable as Parquet ({error}){advice}.") from None
 
 
