@@ -3,8 +3,9 @@
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 from naim3l._origin import Origin
@@ -88,6 +89,99 @@ def _is_plain(kind: Any) -> bool:
     types = load_extra("pyarrow").types
     kinds = types.is_integer, types.is_floating, types.is_boolean, types.is_date
     return any(is_kind(kind) for is_kind in (*kinds, types.is_timestamp, types.is_string))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows of an Arrow stream, which is opened again for each pass."""
+
+    source: Any  # as for `is_stream`
+    name: str
+    fields: dict[str, str]  # names of the columns, and those in the stream
+    opened: list[Any]  # what a function has given last
+
+    @classmethod
+    def of(cls, source: Any) -> "Stream":
+        """A stream of which only the types are read."""
+        stream = cls(source, "Arrow stream", {}, [])
+        with stream._open() as reader:
+            names = reader.schema.names
+        positions = name_columns(_clean(names), stream.name)
+        stream.fields.update({name: names[j] for name, j in positions.items()})
+        return stream
+
+    def _open(self) -> Any:
+        given = self.source if hasattr(self.source, "__arrow_c_stream__") else self.source()
+        if not hasattr(given, "__arrow_c_stream__"):
+            found = f"{self.name}: the function gives a {type(given).__name__}"
+            raise ReadError(f"{found}, which has no Arrow data; {_AGAIN}")
+        if given is self.source or any(given is last for last in self.opened):
+            _refuse_used(given)
+        self.opened[:] = [given]
+        return load_extra("pyarrow").RecordBatchReader.from_stream(given)
+
+    def batches(
+        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Batches of at most ``batch_rows`` rows; smaller ones of the stream are joined."""
+        pyarrow, first_row = load_extra("pyarrow"), 0
+        with self._open() as reader:
+            tables = _regrouped(reader, batch_rows)
+            while (table := self._next(tables)) is not None:
+                table.validate(full=True)  # later code does not check for damage
+                cells = {n: _tamed(table[self.fields[n]], n in text_columns) for n in columns}
+                yield arrow_frame(pyarrow.table(cells)), Origin("", self.name, first_row)
+                first_row += len(table)
+
+    def _next(self, tables: Iterator[Any]) -> Any:
+        try:
+            return next(tables, None)
+        except Exception as error:  # each database has its own
+            raise ReadError(f"{self.name}: {type(error).__name__}: {error}") from error
+
+
+_AGAIN = (
+    "give a function that opens the data again for each pass, such as lambda: "
+    "connection.sql(query), or a dataset of Parquet files."
+)
+
+
+def is_stream(source: Any) -> bool:
+    """Whether it is a function that opens Arrow data, or an object that gives them by itself.
+
+    Data frames, which also give them, are tables in memory.
+    """
+    if isinstance(source, FunctionType | MethodType | partial):
+        return True
+    root = type(source).__module__.partition(".")[0]
+    in_memory = root in ("pandas", "polars", "modin", "cudf", "narwhals")
+    in_memory |= root == "pyarrow" and not hasattr(source, "read_next_batch")
+    return hasattr(type(source), "__arrow_c_stream__") and not in_memory
+
+
+def _refuse_used(stream: Any) -> None:
+    """Refuse a stream that can be read once only, as a fit reads a table several times."""
+    if hasattr(stream, "__next__") or hasattr(stream, "read_next_batch"):
+        raise ReadError(f"a {type(stream).__name__} can be read once only; {_AGAIN}")
+
+
+def _regrouped(reader: Any, n_rows: int | None) -> Iterator[Any]:
+    """Tables of so many rows, but the last, of the batches of a reader; without it, one table."""
+    pyarrow = load_extra("pyarrow")
+    if n_rows is None:
+        yield reader.read_all()
+        return
+    waiting, n_waiting = list[Any](), 0
+    for batch in reader:
+        while n_waiting + len(batch) >= n_rows:
+            head, batch = batch[: n_rows - n_waiting], batch[n_rows - n_waiting :]
+            yield pyarrow.Table.from_batches([*waiting, head])
+            waiting, n_waiting = [], 0
+        if len(batch):
+            waiting.append(batch)
+            n_waiting += len(batch)
+    if waiting:
+        yield pyarrow.Table.from_batches(waiting)
 
 
 def is_dataset(source: Any) -> bool:

@@ -8,6 +8,7 @@ import glob
 import hashlib
 import os
 import re
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -52,15 +53,17 @@ def open_table(source: Any) -> "FileTable":
     A source is a file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file
     has several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
     Parquet files, also in a store, such as ``s3://bucket/lab/*.parquet``, or a list of these, in
-    which folders such as ``year=2024`` are columns; or a dataset of pyarrow. Of text and Parquet
-    files, only the header or the metadata are read; other sources are read completely, and stay in
-    memory.
+    which folders such as ``year=2024`` are columns; a dataset of pyarrow; or a function that opens
+    an Arrow stream. Of text and Parquet files, and of streams, only the header or the metadata are
+    read; other sources are read completely, and stay in memory.
     """
     load_extra("pandas")
     if hasattr(source, "get_fragments") and columnar.is_dataset(source):
         files = columnar.parquet_files(source)
         stamps = [Stamp.of(file.path, file.filesystem) for file in files]
         return _parquet_table("dataset of pyarrow", stamps, files, source.schema)
+    if columnar.is_stream(source):
+        return _stream_table(source)
     given = [source] if isinstance(source, str | os.PathLike) else source
     sources = [_expanded(entry) for entry in given]
     if any(map(is_store, sources)):
@@ -126,7 +129,7 @@ class Part:
     def __init__(
         self,
         columns: tuple[str, ...],
-        rows: "TextFile | RowGroup | Rows",
+        rows: "TextFile | RowGroup | Rows | columnar.Stream",
         stamp: "Stamp | None" = None,
     ) -> None:
         self.columns, self._rows, self._stamp = columns, rows, stamp
@@ -287,6 +290,14 @@ def _memory_table(
     named = frame.iloc[:, list(positions.values())].set_axis(list(positions), axis=1)
     part = Part(tuple(positions), Rows(named, origin, origin.source))
     return FileTable(name, list(positions), files, [part], [len(frame)], facts)
+
+
+def _stream_table(source: Any) -> FileTable:
+    """Table of an Arrow stream: one part, as only its beginning is known."""
+    stream = columnar.Stream.of(source)
+    columns = tuple(stream.fields)
+    facts = [uuid.uuid4().hex]  # nothing tells whether the rows are those of an earlier fit
+    return FileTable(stream.name, list(columns), [], [Part(columns, stream)], None, facts)
 
 
 def _open_store(sources: Sequence[str]) -> FileTable:
