@@ -220,7 +220,7 @@ class Reader:
         of_rows, found = fold_keys(self.seed, self.number, rows), id_hashes(batch)
         if found is None:
             return of_rows
-        ids, known = (of[present] for of in found)
+        ids, known = found[0][present], found[1][present]
         return np.where(known, fold_keys(self.seed, OF_IDS, ids), of_rows)
 
 
