@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from naim3l.files.errors import ReadError, check_same_columns, load_extra, name_
 PARQUET_EXTENSIONS = (".parquet", ".parq", ".pq")
 ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
 _BUFFER_BYTES = 2**18  # read at once of each column; without a limit it is the whole row group
+_AT_ONCE = 16  # files whose metadata are read at a time
 _UNNAMED_INDEX = "__index_level_"  # how pandas stores an index without a name
 
 
@@ -226,11 +228,14 @@ def row_groups(
     The schema has columns from names of folders, too; ``paths`` are shown in errors, and ``names``
     are those of `Origin.source`.
     """
-    for fragment, path in zip(fragments, paths, strict=True):
-        try:
-            fragment.ensure_complete_metadata()
-        except (ValueError, OSError) as error:
-            raise ReadError(f"{path}: not a readable Parquet file ({error}).") from None
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # stores answer late
+        read = [pool.submit(fragment.ensure_complete_metadata) for fragment in fragments]
+        for future, path in zip(read, paths, strict=True):
+            try:
+                future.result()
+            except (ValueError, OSError) as error:
+                pool.shutdown(cancel_futures=True)
+                raise ReadError(f"{path}: not a readable Parquet file ({error}).") from None
     fields = _common_fields(fragments, schema, paths)
     positions = name_columns(_clean([field.name for field in fields]), paths[0])
     columns = {name: fields[j] for name, j in positions.items()}

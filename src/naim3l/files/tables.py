@@ -12,7 +12,8 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partialmethod
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ _FILES = tuple(
     for extension in (*TEXT_EXTENSIONS, *PARQUET_EXTENSIONS, *_READERS)
     for packed in ("", *COMPRESSED_EXTENSIONS)
 )
+# Of tables with more parts than this, small ones are joined up to so many rows, or bytes of text.
+MANY_PARTS, PART_ROWS, PART_BYTES = 128, 16_384, 2**21
 _NAMED_TABLE = re.compile(r"(.+\.(?:npz|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
 Source = str | os.PathLike[str]
 
@@ -129,7 +132,7 @@ class Part:
     def __init__(
         self,
         columns: tuple[str, ...],
-        rows: "TextFile | RowGroup | Rows | columnar.Stream",
+        rows: "TextFile | RowGroup | Rows | Joined | columnar.Stream",
         stamp: "Stamp | None" = None,
     ) -> None:
         self.columns, self._rows, self._stamp = columns, rows, stamp
@@ -152,11 +155,73 @@ class Part:
         check_names(chosen, self.columns, self._rows.name)
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
             rows = self._rows
-            read = rows.coded if coded and isinstance(rows, RowGroup) else rows.batches
+            read = rows.coded if coded and isinstance(rows, RowGroup | Joined) else rows.batches
             for batch in read(chosen, text_columns, batch_rows):
                 if self._stamp is not None:
                     self._stamp.check()
                 yield batch
+
+
+class Joined:
+    """Several small parts, as one that is worth a task; its batches have rows of several files."""
+
+    def __init__(self, parts: list[Part], name: str) -> None:
+        self.parts, self.name = parts, name
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        text_columns: Collection[str],
+        batch_rows: int | None,
+        *,
+        coded: bool = False,
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Rows of neighbours together, as long as their columns have the same types."""
+        waiting, n_rows = list[tuple[Any, Origin]](), 0
+        for part in self.parts:
+            for table, origin in part.batches(columns, text_columns, batch_rows, coded=coded):
+                full = batch_rows is not None and n_rows + len(table) > batch_rows
+                if waiting and (full or not _types(waiting[0][0]).equals(_types(table))):
+                    yield self._together(waiting)
+                    waiting, n_rows = [], 0
+                waiting.append((table, origin))
+                n_rows += len(table)
+        if waiting:
+            yield self._together(waiting)
+
+    coded = partialmethod(batches, coded=True)
+
+    def _together(self, found: Sequence[tuple[Any, Origin]]) -> tuple[Any, Origin]:
+        tables, origins = zip(*found, strict=True)
+        pieces = tuple(zip(accumulate(map(len, tables), initial=0), origins, strict=False))
+        if hasattr(tables[0], "schema"):
+            whole = load_extra("pyarrow").concat_tables(tables).unify_dictionaries()
+            whole = whole.combine_chunks()
+        else:
+            whole = load_extra("pandas").concat(tables, ignore_index=True)
+        return whole, Origin("", self.name, pieces=pieces)
+
+
+def _types(table: Any) -> Any:
+    return table.schema if hasattr(table, "schema") else table.dtypes
+
+
+def _join_small(
+    name: str, parts: list[Part], sizes: Sequence[int], most: int
+) -> tuple[list[Part], list[int]]:
+    """Parts, of which neighbours are joined up to a size if there are many; and their sizes."""
+    if len(parts) <= MANY_PARTS:
+        return parts, list(sizes)
+    groups, totals = list[list[Part]](), list[int]()
+    for part, size in zip(parts, sizes, strict=True):
+        if groups and totals[-1] + size <= most:
+            groups[-1].append(part)
+            totals[-1] += size
+        else:
+            groups.append([part])
+            totals.append(size)
+    joined = [of[0] if len(of) == 1 else Part(of[0].columns, Joined(of, name)) for of in groups]
+    return joined, totals
 
 
 @dataclass(frozen=True)
@@ -195,6 +260,15 @@ class Stamp:
         except OSError:  # deleted since, or not to be read
             return cls(path, None, None, filesystem)
         return cls(path, stat.st_size, stat.st_mtime_ns)
+
+    @classmethod
+    def of_all(cls, files: Sequence[Any]) -> list["Stamp"]:
+        """Of paths, or of files in one store, which is asked once."""
+        if (filesystem := getattr(files[0], "filesystem", None)) is None:
+            return [cls.of(str(path)) for path in files]
+        with _errors_named(str(files[0])):
+            found = filesystem.get_file_info([file.path for file in files])
+        return [cls(info.path, info.size, info.mtime_ns, filesystem) for info in found]
 
     def check(self) -> None:
         """Refuse a file that was written again since."""
@@ -324,7 +398,7 @@ def _open_store(sources: Sequence[str]) -> FileTable:
 
 def _open_files(files: list[Any], name: str, base: str | None = None) -> FileTable:
     """Table of Parquet files or of text files; without ``base``, of one file."""
-    stamps = [Stamp.of(str(path), getattr(path, "filesystem", None)) for path in files]
+    stamps = Stamp.of_all(files)
     if _format(files[0]) == "Parquet":
         dataset = columnar.parquet_dataset(files, base)
         return _parquet_table(name, stamps, columnar.parquet_files(dataset), dataset.schema, base)
@@ -341,6 +415,7 @@ def _open_files(files: list[Any], name: str, base: str | None = None) -> FileTab
     if not filled:
         raise ReadError(f"{files[0]}: a header, but no rows below it.")
     parts = [Part(columns, file, stamp) for file, stamp in filled]
+    parts, _ = _join_small(name, parts, [stamp.size or 0 for _, stamp in filled], PART_BYTES)
     return FileTable(name, list(columns), files, parts, None, [stamp.facts for stamp in stamps])
 
 
@@ -356,7 +431,7 @@ def _parquet_table(
         raise ReadError(f"{name}: no rows.")
     columns = tuple(groups[0][1].columns)
     parts = [Part(columns, group, stamps[k]) for k, group in groups]
-    lengths = [group.n_rows for _, group in groups]
+    parts, lengths = _join_small(name, parts, [group.n_rows for _, group in groups], PART_ROWS)
     facts = [stamp.facts for stamp in stamps]
     return FileTable(name, list(columns), [Path(path) for path in paths], parts, lengths, facts)
 

@@ -322,8 +322,10 @@ class _FileReader:
     def _split(self, table: Any, origin: Origin) -> Rows:
         origin, coded = origin.of_table(self.table), not hasattr(table, "iloc")
         if self.id is None:  # rows are numbered over the file
-            first = origin.first_row
-            index = load_extra("pandas").RangeIndex(first, first + len(table))
+            first, pandas = origin.first_row, load_extra("pandas")
+            index = pandas.RangeIndex(first, first + len(table))
+            if origin.pieces:
+                index = pandas.Index(origin.numbers(len(table)))
         else:
             ids = arrow_frame(table.select([self.id])) if coded else table[[self.id]]
             index = set_ids(ids, self.id, origin).index
