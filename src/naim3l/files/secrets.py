@@ -7,7 +7,8 @@ never guessed: but for SQLite files, only the kind of database and the query are
 import os
 import re
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+from urllib.request import url2pathname
 
 HIDDEN = "***"
 WEB = ("http", "https", "ftp", "file", "s3", "gs")
@@ -15,6 +16,7 @@ WEB = ("http", "https", "ftp", "file", "s3", "gs")
 URL = re.compile(r"[^/\\]*://")
 # Addresses of files, also in object stores.
 STORE = re.compile(r"(s3|gs|gcs|abfss?|hdfs|hf|file)://", re.IGNORECASE)
+PATTERN_SIGNS = "*["
 _HARMLESS = ("region", "endpoint_override", "scheme")  # settings of stores
 # The path of an SQLite file, up to its settings.
 SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:)([^?#@;\n]+)", re.IGNORECASE)
@@ -27,6 +29,25 @@ _SETTING = re.compile(
 _LOGIN = re.compile(r"(\w{2,}:/+[^\s:@/]*:)\S*@")
 # Shorter secrets are replaced as whole words only: gaps in other words would reveal them.
 _SHORT = 4
+
+
+def is_store(source: str) -> bool:
+    """Whether it is an address in a store, and not of files of this machine."""
+    found = STORE.match(source)
+    return found is not None and found[1].lower() != "file"
+
+
+def local_path(source: str) -> str:
+    """The path of an address ``file://``; other sources as they are."""
+    if source[:7].lower() != "file://":
+        return source
+    return url2pathname(source[7:] if set(PATTERN_SIGNS) & set(source) else urlsplit(source).path)
+
+
+def is_store_folder(source: str, extensions: tuple[str, ...]) -> bool:
+    """Whether an address is a pattern, or has no extension of a file; the store is not asked."""
+    path = source.partition("?")[0].lower()
+    return any(sign in path for sign in PATTERN_SIGNS) or not path.endswith(extensions)
 
 
 def split_source(source: str) -> tuple[str, str]:

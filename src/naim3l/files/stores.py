@@ -12,31 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-from urllib.request import url2pathname
 
 from naim3l.files.errors import ReadError, load_extra
-from naim3l.files.secrets import STORE, bare_address, hide_parts
-
-_SIGNS = "*["
-
-
-def is_store(source: str) -> bool:
-    """Whether it is an address in a store, and not of files of this machine."""
-    found = STORE.match(source)
-    return found is not None and found[1].lower() != "file"
-
-
-def local_path(source: str) -> str:
-    """The path of an address ``file://``; other sources as they are."""
-    if source[:7].lower() != "file://":
-        return source
-    return url2pathname(source[7:] if set(_SIGNS) & set(source) else urlsplit(source).path)
-
-
-def is_store_folder(source: str, extensions: tuple[str, ...]) -> bool:
-    """Whether an address is a pattern, or has no extension of a file; the store is not asked."""
-    path = source.partition("?")[0].lower()
-    return any(sign in path for sign in _SIGNS) or not path.endswith(extensions)
+from naim3l.files.secrets import PATTERN_SIGNS, bare_address, hide_parts
 
 
 @dataclass(frozen=True)
@@ -74,8 +52,8 @@ def store_files(source: str) -> tuple[str, list[StoreFile]]:
         parts, base = PurePosixPath(path).parts, path.rstrip("/")
         if filesystem.get_file_info(base).type == kinds.File:
             return str(PurePosixPath(base).parent), [StoreFile(base, filesystem)]
-        if is_pattern := any(sign in path for sign in _SIGNS):
-            fixed = next(k for k, part in enumerate(parts) if set(_SIGNS) & set(part))
+        if is_pattern := any(sign in path for sign in PATTERN_SIGNS):
+            fixed = next(k for k, part in enumerate(parts) if set(PATTERN_SIGNS) & set(part))
             base = "/".join(parts[:fixed])
         select = load_extra("pyarrow.fs").FileSelector(base, allow_not_found=True, recursive=True)
         wanted = _as_regex(path) if is_pattern else re.compile("")

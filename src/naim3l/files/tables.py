@@ -25,9 +25,9 @@ from naim3l.files.arrays import read_array
 from naim3l.files.columnar import ARROW_EXTENSIONS, PARQUET_EXTENSIONS, RowGroup
 from naim3l.files.databases import database_file, read_query
 from naim3l.files.errors import ReadError, check_names, close_names, load_extra, name_columns
-from naim3l.files.secrets import URL, show_source
+from naim3l.files.secrets import URL, is_store, is_store_folder, local_path, show_source
 from naim3l.files.spreadsheets import read_sheet
-from naim3l.files.stores import is_store, is_store_folder, local_path, store_files
+from naim3l.files.stores import store_files
 from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
 
 # Formats of one part, as functions of a path and the name of a table in the file.
@@ -65,9 +65,10 @@ def open_table(source: Any) -> "FileTable":
         files = columnar.parquet_files(source)
         stamps = [Stamp.of(file.path, file.filesystem) for file in files]
         return _parquet_table("dataset of pyarrow", stamps, files, source.schema)
-    if columnar.is_stream(source):
+    is_path = isinstance(source, str | os.PathLike | list | tuple)
+    if not is_path and columnar.is_stream(source):
         return _stream_table(source)
-    given = [source] if isinstance(source, str | os.PathLike) else source
+    given = source if isinstance(source, list | tuple) else [source]
     sources = [_expanded(entry) for entry in given]
     if any(map(is_store, sources)):
         return _open_store(sources)
