@@ -156,7 +156,7 @@ def is_files(X: Any) -> bool:
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(path, str | os.PathLike) for path in X)
-    if isinstance(X, FileView) or hasattr(X, "iloc"):  # most often
+    if isinstance(X, FileView | Batch) or hasattr(X, "iloc"):  # most often
         return False
     return (hasattr(X, "get_fragments") and is_dataset(X)) or is_stream(X)
 
