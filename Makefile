@@ -20,7 +20,7 @@ TESTS := -m pytest -n auto --dist worksteal
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
 	@echo "make test         run the unit tests in random order; SEED=number repeats an order"
-	@echo "make test-extras  run the tests that need torch, dask or the real datasets; installs both"
+	@echo "make test-extras  run the tests that need torch, dask, databases or the real datasets"
 	@echo "make test-flwr    run the tests that need Flower, in an environment of its own"
 	@echo "make test-bench   run the tests of the laboratory, bench/, in an environment of its own"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
@@ -42,7 +42,7 @@ test: $(VENV)/.test
 	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
 test-extras: $(EXTRAS)/.test
-	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask"
+	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask or places"
 	cd bench && ../$(EXTRAS)/bin/python $(TESTS) -m torch
 
 # Warnings are of packages that Flower brings, and of threads that still listen when a test ends.
@@ -128,7 +128,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 # index that has one.
 $(EXTRAS)/.test: pyproject.toml bench/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
-	$(EXTRAS)/bin/python $(INSTALL) $(PINS) --editable '.[test,torch,dask]' --editable './bench[test]'
+	$(EXTRAS)/bin/python $(INSTALL) $(PINS) --editable '.[test,torch,dask,places]' --editable './bench[test]'
 	touch $@
 
 # Flower limits the versions of some packages, which the others need not know.

@@ -14,6 +14,8 @@ used again.
 - ``rival``: compared with SGDClassifier.partial_fit on the same files, one thread each.
 - ``cost``: processor time of the passes, of a ridge regression in one pass, and of reading alone,
   on the same files: three tables with columns of all kinds, 15 labels, nine in ten unknown.
+- ``small-files``: one file, and the same rows in files of 200: planning, tasks, and processor time
+  of a fit to one view.
 - ``kill``: a worker of a cluster is killed at random moments of the statistics pass. It is an error
   if a bit of the weights then differs.
 
@@ -32,6 +34,7 @@ from scale_data import VIEWS, Dataset
 from scale_growth import constants_table, growth_table, measure_growth
 from scale_kill import killed_fits
 from scale_rival import compare
+from scale_small import measure_small
 from scale_workers import measure_workers, small_table, workers_table
 
 SIZES = {
@@ -40,6 +43,7 @@ SIZES = {
     "workers": [1_000_000],
     "rival": [1_000_000],
     "cost": [300_000],
+    "small-files": [1_000_000],
     "kill": [200_000],
 }
 QUICK_ROWS, TEST_ROWS, QUICK_TEST_ROWS = 2_000, 100_000, 1_000
@@ -111,6 +115,14 @@ def print_cost(arguments):
         )
 
 
+def print_small(arguments):
+    for n_rows in arguments.rows:
+        arguments.table(
+            f"A fit to {n_rows:,} rows of one view with one thread, in one file and in many.",
+            measure_small(_dataset(arguments, n_rows)),
+        )
+
+
 def print_kill(arguments):
     for n_rows in arguments.rows:
         progress(f"{n_rows:,} rows, {arguments.kills} kills")
@@ -141,6 +153,7 @@ def _test_set(arguments):
 
 COMMANDS = {"data": print_data, "growth": print_growth, "workers": print_workers}
 COMMANDS |= {"rival": print_rival, "cost": print_cost, "kill": print_kill}
+COMMANDS |= {"small-files": print_small}
 
 
 def main():

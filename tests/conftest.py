@@ -15,6 +15,12 @@ from variants import VARIANTS
 # Files whose tests take longest: started first, so that no process waits for them in the end.
 LONGEST = ("test_five_minutes.py", "test_kill_and_resume.py", "test_fuzz_files.py")
 
+# Packages of an extra, by the marker of the tests that need them.
+EXTRAS = {
+    "torch": ["torch"],
+    "dask": ["dask"],
+    "places": ["duckdb", "onnx", "onnxruntime", "deltalake", "moto", "pgserver"],
+}
 
 # Properties are tried on slow machines, too: how long an example takes proves nothing.
 hypothesis.settings.register_profile("naim3l", deadline=None)
@@ -34,9 +40,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker("torch")
         if "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
-        for extra in ("torch", "dask"):
-            if item.get_closest_marker(extra) and find_spec(extra) is None:
-                reason = f"needs {extra}: pip install 'naim3l[{extra}]'"
+        for extra, packages in EXTRAS.items():
+            lacking = [name for name in packages if find_spec(name) is None]
+            if item.get_closest_marker(extra) and lacking:
+                reason = f"needs {', '.join(lacking)}: pip install 'naim3l[{extra}]'"
                 item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 9)
 

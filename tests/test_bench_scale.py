@@ -36,6 +36,7 @@ def run(command, folder, *options):
         ("growth", ["fit, calibrated", "predict", "statistics of a part: MB"]),
         ("workers", ["1 thread", "2 threads", "2 processes", "in memory s"]),
         ("cost", ["reading", "ridge, one pass", "the three passes", "fit, 2 processes"]),
+        ("small-files", ["tasks of a pass", "planning s"]),
         ("rival", ["naim3l, calibrated", "SGDClassifier, 3 epochs", "guessing"]),
     ],
 )

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PINS = ROOT / "constraints.txt"
 # torch brings gigabytes, and flwr needs other versions; both have tests of their own. The others
 # are for work on this package.
-LEFT_OUT = {"torch", "flwr", "test", "dev", "docs"}
+LEFT_OUT = {"torch", "flwr", "places", "test", "dev", "docs"}
 # What an extra is for: a command in a folder with the files of `write_tables`.
 USES = {
     "report": ["-m", "naim3l", "demo", "--seeds", "1", "--report", "page.html"],
@@ -26,6 +26,7 @@ USES = {
     "sql": ["-m", "naim3l", "init", "sqlite:///table.db#select * from lab"],
     "excel": ["-m", "naim3l", "init", "table.xlsx"],
     "dask": ["-c", "import dask.dataframe, distributed"],
+    "export": ["-c", "import onnx; from naim3l.export import to_onnx"],
     "federated": ["-c", "from naim3l.federated.secure import Masks; Masks('north')"],
 }
 

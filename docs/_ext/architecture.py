@@ -11,6 +11,7 @@ PURPOSES = {
     "extend": "names for packages that add methods, such as naim3l-bench",
     "report": "numbers about a model, then the page",
     "explain": "what a model has learned",
+    "export": "a model as SQL or ONNX",
     "federated": "sites that share nothing but sums over labels",
     "statistics": "sums over rows that add up: of months and sites",
     "deep": "the same model with networks",

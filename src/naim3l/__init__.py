@@ -37,8 +37,8 @@ __all__ += ["evaluate", "fuse", "inspect_file", "join_views", "load"]
 
 # Also public; other modules may change without notice.
 _PUBLIC_MODULES = (
-    *("datasets", "deep", "estimators", "explain", "extend", "federated", "metrics", "report"),
-    "statistics",
+    *("datasets", "deep", "estimators", "explain", "export", "extend", "federated", "metrics"),
+    *("report", "statistics"),
 )
 # Imported on first access: scikit-learn takes seconds, and before that the command line must be
 # able to print help and to be stopped.

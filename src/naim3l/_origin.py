@@ -25,6 +25,8 @@ class Origin:
     # From this row of the source on, row i is on line i + shift of a text file or sheet.
     lines: tuple[tuple[int, int], ...] = ()
     rows: NDArray[np.intp] | None = None  # numbers in the source, if these are only some of them
+    # Of rows of several sources, which are numbered over them, the first number of each.
+    pieces: tuple[tuple[int, "Origin"], ...] = ()
 
     def __str__(self) -> str:
         return ", ".join(part for part in (self.table, self.source) if part)
@@ -34,6 +36,10 @@ class Origin:
         parts = [str(self)]
         if row is not None:
             number = self.first_row + row if self.rows is None else int(self.rows[row])
+            if self.pieces:
+                at = bisect_right(self.pieces, number, key=lambda piece: piece[0]) - 1
+                start, piece = self.pieces[at]
+                return piece.of_table(self.table).place(number - start, column)
             parts.append(f"row {number}{self._line(number)}")
         return ", ".join(part for part in (*parts, column) if part)
 
@@ -47,6 +53,14 @@ class Origin:
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
         kept = self.first_row + rows if self.rows is None else np.asarray(self.rows)[rows]
         return replace(self, rows=kept)
+
+    def numbers(self, n_rows: int) -> NDArray[np.intp]:
+        """Numbers of all rows of a batch, each in its source."""
+        numbers, ends = np.arange(n_rows), [start for start, _ in self.pieces[1:]]
+        starts = [0, *ends] if self.pieces else [0]
+        firsts = [origin.first_row for _, origin in self.pieces] or [self.first_row]
+        lengths = np.diff([*starts, n_rows])
+        return numbers + np.repeat(np.array(firsts) - starts, lengths)
 
     def _line(self, number: int) -> str:
         if not self.lines:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 import warnings
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,10 +15,12 @@ import pytest
 import naim3l
 from naim3l._warnings import DataWarning
 from naim3l.cli import predictions
+from naim3l.cli.chunks import Opened
+from naim3l.input.batches import Batch
 from study import run
 
 pytestmark = pytest.mark.dask
-pytest.importorskip("dask")
+dask = pytest.importorskip("dask")
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ["--labels", "dx_*", "--id", "id"]
@@ -216,6 +220,87 @@ def test_a_folder_appears_when_it_is_complete(folder, tmp_path, monkeypatch):
     succeed("predict", "one.naim3l", *views, "-o", tmp_path / "answers")
     assert [path.name for path in tmp_path.iterdir()] == ["answers"]
     assert len(list((tmp_path / "answers").iterdir())) == 2 * N_FILES
+
+
+def test_a_resumed_run_keeps_the_parts_of_the_same_model(folder, tmp_path):
+    shutil.copy("one.naim3l", tmp_path / "m.naim3l")
+    asked = ["predict", tmp_path / "m.naim3l", *SINGLE, "--memory", "1GB"]
+    asked += ["--resume", "-o", tmp_path / "answers"]
+    appended, n_written = predictions.appended, []
+
+    def write_one(path, **options):
+        if n_written:
+            raise OSError("interrupted")
+        n_written.append(path)
+        return appended(path, **options)
+
+    for model, n_kept in (("one", 1), ("csv", 0)):
+        n_written.clear()
+        with pytest.MonkeyPatch.context() as patch, dask.config.set(num_workers=1):
+            patch.setattr(predictions, "appended", write_one)
+            assert "interrupted" in refusal(*asked)
+        shutil.copy(f"{model}.naim3l", tmp_path / "m.naim3l")
+        said = succeed(*asked).stdout
+        assert "Wrote 610 rows" in said
+        assert ("1 parts of them had been written before" in said) == n_kept
+        shutil.rmtree(tmp_path / "answers")
+    assert "a folder as -o" in refusal("predict", *asked[1:-1], tmp_path / "one.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "n_kept"),
+    [
+        ("", 2),
+        ("damaged", 1),
+        ("cut", 1),
+        ("record", 1),
+        ("question", 0),
+        ("files", 0),
+        ("more", 2),
+    ],
+)
+def test_a_resumed_run_keeps_parts_that_are_unchanged(tmp_path, change, n_kept):
+    """Two parts of four are written before an error; then one, or what is asked, is changed."""
+    reads = []
+
+    def read(part, fails=False):
+        reads.append(part)
+        if fails and len(reads) == 3:
+            raise OSError("interrupted")
+        yield Batch(pd.DataFrame({"x": [part, part + 0.5]}), "v"), None
+
+    def write(question="q", facts=("f",), **options):
+        rows = Opened(
+            "id",
+            partial(lambda i, part: read(part, **options)),
+            [(k,) for k in range(4)],
+            None,
+            facts,
+        )
+        given = {tmp_path / "answers": {"v": rows}}, {"v": lambda X, _: X.data}, "parquet"
+        return predictions.write_answers(*given, safe=True, question=question)[0]
+
+    with pytest.raises(OSError, match="interrupted"), dask.config.set(num_workers=1):
+        write(fails=True)
+    written = sorted((tmp_path / ".answers.part").glob("part-*"))
+    if change in ("damaged", "cut"):
+        data = written[0].read_bytes()
+        written[0].write_bytes(data[:-9] if change == "cut" else data[:50] + b"!" + data[51:])
+    elif change == "record":
+        shutil.copy(*(of.with_name(f".{of.name}.json") for of in written[:2]))
+    elif change == "more":
+        shutil.copy(written[0], written[0].with_stem("part-00099"))
+    n_kept += len(written) - 2
+    reads.clear()
+    asked = {"question": {"question": "other"}, "files": {"facts": ("other",)}}.get(change, {})
+    n_kept *= change not in ("question", "files")
+    assert write(**asked) == (8, n_kept)
+    assert len(reads) == 4 - n_kept
+    assert [path.name for path in tmp_path.iterdir()] == ["answers"]
+    found = [
+        pd.read_parquet(path)["x"].tolist() for path in sorted((tmp_path / "answers").iterdir())
+    ]
+    assert found == [[k, k + 0.5] for k in range(4)]
 
 
 def test_a_folder_of_something_else_is_refused(folder):

@@ -16,7 +16,11 @@ ELSEWHERE = ("networks.md", "scale.md", "gpu.md")
 GUIDE = sorted(p for p in (ROOT / "docs" / "guide").glob("*.md") if p.name not in ELSEWHERE)
 OTHERS = ["README.md", "docs/index.md", "docs/develop/extend.md"]
 PAGES = [*OTHERS, *(str(p.relative_to(ROOT)) for p in GUIDE)]
-WITH_CODE = [page for page in PAGES if "python" in dict(fenced_blocks(page))]
+WITH_CODE = [
+    pytest.param(page, marks=[pytest.mark.places] if "elsewhere" in page else [])
+    for page in PAGES
+    if "python" in dict(fenced_blocks(page))
+]
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

@@ -6,6 +6,7 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from naim3l import DataWarning
+from naim3l.files import tables
 from naim3l.files.errors import ReadError
 from naim3l.files.tables import is_folder, open_table, source_files
 from workbooks import make_workbook
@@ -213,3 +215,42 @@ class TestLibraries:
             "import naim3l.files.tables, naim3l.files.writers"
         )
         subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("extension", ["csv", "parquet"])
+def test_many_small_files_are_few_parts_whose_rows_keep_their_places(
+    tmp_path, extension, monkeypatch
+):
+    monkeypatch.setattr(tables, "MANY_PARTS", 5)
+    monkeypatch.setattr(tables, "PART_ROWS", 25)
+    monkeypatch.setattr(tables, "PART_BYTES", 200)
+    frames = []
+    for k in range(9):
+        n = 40 if k == 4 else 10
+        words = [f"w{k}"] * n if extension == "csv" and k == 7 else range(k, k + n)
+        frames.append(pd.DataFrame({"a": np.arange(n) + 100 * k, "b": [*words]}))
+        if extension == "csv":
+            frames[-1].to_csv(tmp_path / f"part{k}.csv", index=False)
+        else:
+            frames[-1].to_parquet(tmp_path / f"part{k}.parquet", index=False)
+    opened = open_table(str(tmp_path))
+    assert 3 < len(opened.parts) < 9
+    if extension == "parquet":
+        assert opened.lengths == [20, 20, 40, 20, 20]
+    for batch_rows in (None, 7, 15, 1000):
+        found = list(chain.from_iterable(p.batches(batch_rows=batch_rows) for p in opened.parts))
+        assert [a for f, _ in found for a in f["a"]] == [a for f in frames for a in f["a"]]
+        assert [str(b) for f, _ in found for b in f["b"]] == [
+            str(b) for f in frames for b in f["b"]
+        ]
+        assert batch_rows is None or max(len(frame) for frame, _ in found) <= batch_rows
+        for frame, origin in found:
+            numbers = origin.numbers(len(frame))
+            for i, a in enumerate(frame["a"]):
+                place = origin.of_table("view 'v'").place(i, "column 'b'")
+                line = f" (line {a % 100 + 2})" if extension == "csv" else ""
+                file = f"part{a // 100}.{extension}"
+                assert place == f"view 'v', {file}, row {a % 100}{line}, column 'b'"
+                assert numbers[i] == a % 100
+                assert origin.take(np.array([i])).place(0) == origin.place(i)
+    pickle.loads(pickle.dumps(opened.parts))

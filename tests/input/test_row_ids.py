@@ -47,6 +47,36 @@ def test_rows_of_one_id_have_one_number_in_all_tables():
 
 
 def test_hashes_are_those_of_the_ids_in_any_table():
-    one, two = (id_hashes(Batch(table(pd.Index(ids)), "X")) for ids in (["a", "b"], ["b", "a"]))
+    one, two = (id_hashes(Batch(table(pd.Index(ids)), "X"))[0] for ids in (["a", "b"], ["b", "a"]))
     assert one.tolist() == two[::-1].tolist()
     assert one[0] != one[1]
+
+
+DAYS = ["2020-01-01", "2020-01-02"]
+SAME_IDS = [
+    pd.Index([7, -1], name="id"),
+    pd.Index([7.0, -1.0], name="id"),
+    pd.Index(np.array([7, -1], dtype=np.int16), name="id"),
+    pd.Index([7, -1], dtype=object, name="id"),
+    pd.Index([-1.0, None, 7.0], dtype=object, name="id"),
+    pd.Index([7, None], dtype="Int64", name="id"),
+    pd.Index([0.5, np.nan, 7.0], name="id"),
+    pd.Index(["7", "p"], dtype=object),
+    pd.Index(["7", "p", "7"], dtype="str"),
+    pd.Index(["p", None, "7"], dtype="string"),
+    pd.Index(["p", "7"], dtype="category"),
+    pd.Index([7, "p"], dtype=object),
+    pd.DatetimeIndex(DAYS).as_unit("s"),
+    pd.DatetimeIndex(DAYS).as_unit("us"),
+]
+
+
+@pytest.mark.parametrize("one", SAME_IDS, ids=repr)
+@pytest.mark.parametrize("two", SAME_IDS, ids=repr)
+def test_ids_have_one_hash_where_tables_in_memory_have_one_sample(one, two):
+    groups = id_groups([table(one), table(two)])
+    found = [id_hashes(Batch(table(of), "X")) for of in (one, two)]
+    for i, (first, has) in enumerate(zip(*found[0], strict=True)):
+        for j, (second, other_has) in enumerate(zip(*found[1], strict=True)):
+            in_chunks = has and other_has and first == second
+            assert in_chunks == (groups[0][i] == groups[1][j]), (one[i], two[j])

@@ -10,6 +10,7 @@ from naim3l.cli import (
     demo,
     evaluate,
     explain,
+    export,
     federate,
     fit,
     init,
@@ -23,7 +24,8 @@ from naim3l.cli.app import add_commands, add_group, app
 __all__ = ["app", "main"]
 
 add_commands(init.init, fit.fit, predict.predict, predict.impute, evaluate.evaluate)
-add_commands(explain.explain, check.check, report.report, inspect.inspect, demo.demo)
+add_commands(explain.explain, check.check, report.report, inspect.inspect, export.export)
+add_commands(demo.demo)
 by_file, in_rounds = (
     (federate.share, federate.combine, federate.finish),
     (rounds.key, rounds.serve, rounds.join),

@@ -1,7 +1,7 @@
 """Rows of views that are read in chunks: how many at a time, where, and samples of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -100,6 +100,7 @@ class Opened(NamedTuple):
     read: Callable[..., Iterable[tuple[Batch, Any]]]  # features and labels of ``(i, *parts[i])``
     parts: list[tuple[Any, ...]]
     lengths: list[int] | None = None  # numbers of rows of the parts, if they are known
+    facts: Sequence[Any] = ()  # which files and rows the parts are
 
 
 @contextmanager
@@ -128,7 +129,7 @@ def _opened(model: Any, view: ViewTable, batch_bytes: int | None) -> Opened:
     if view.labels or (lengths is None and view.id is None):  # to number the rows
         found = scan(view, batch_bytes, shown=True)
         read, lengths = found.reader(model, view), found.lengths
-    return Opened(view.id, partial(_read, table.read, read), table.parts, lengths)
+    return Opened(view.id, partial(_read, table.read, read), table.parts, lengths, table.facts)
 
 
 def _read(read: Any, labels: Any, *part: Any) -> Iterator[tuple[Batch, Any]]:

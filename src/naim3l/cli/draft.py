@@ -29,7 +29,7 @@ from naim3l.cli.tables import (
 from naim3l.features.plan import ID_REASON, ViewPlan, why_refused
 from naim3l.features.survey import TableSurvey, find_ids
 from naim3l.files.databases import place_database
-from naim3l.files.secrets import URL, drop_secrets, split_source
+from naim3l.files.secrets import STORE, URL, drop_secrets, split_source
 from naim3l.files.tables import open_table
 from naim3l.input.batches import Batch
 from naim3l.input.labels import USUAL_WORDS, LabelSurvey, LabelWords
@@ -255,7 +255,7 @@ def _judge(batch: Batch, survey: TableSurvey, others: Collection[Any]) -> list[A
 
 def _view_name(source: str, taken: Sequence[str]) -> str:
     """A name for a view, from that of its file, array or table in the database."""
-    if URL.match(source):
+    if URL.match(source) and not STORE.match(source):
         table = re.search(r"\bfrom\s+([\w.]+)", split_source(source)[1], re.IGNORECASE)
         stem = table[1] if table else "query"
     else:

@@ -1,5 +1,6 @@
 """``naim3l predict`` and ``naim3l impute``: labels of new rows, and unknown labels filled in."""
 
+import hashlib
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,12 @@ Overlap: Any = option(
     max=1,
 )
 Known: Any = options.known_option("Other labels are then predicted given these.")
+Resume: Any = option(
+    "Of a folder of chunks: keep what an interrupted run with --resume has written, if it is of "
+    "this model, these files and options, and unchanged.",
+    bool,
+    "--resume",
+)
 Folder: Any = option("Folder to write to, a file per view.", Path, "--out", "-o")
 Format: Any = option("Format of the files in a folder: <written>.", str, "--format")
 Least: Any = option(
@@ -44,6 +51,7 @@ def predict(
     extension: Format = "parquet",
     memory: options.Memory = None,
     dask: options.Dask = None,
+    resume: Resume = False,
     raw_cells: options.RawCells = False,
 ) -> None:
     """Predict the labels of new rows.
@@ -70,7 +78,6 @@ def predict(
     Example: naim3l predict model.naim3l 'lab=new/*.parquet' --memory 4GB -o answers/
     """
     with report_errors():
-        from naim3l._text import some
         from naim3l.cli.chunks import open_rows
         from naim3l.cli.evaluate import print_absent
         from naim3l.cli.predictions import (
@@ -94,27 +101,30 @@ def predict(
             )
         to_folder = chunked and (not out.suffix or out.is_dir())
         ending = extension.removeprefix(".") if to_folder else None
+        _check_folder(resume, ending)
         _check_targets([out], ending, settings.files(model, config), make_folders=bool(ending))
         fitted = load_model(model)
         tables = (open_known if known else open_new)(fitted, settings)
-        for name, view in tables.items() if known else ():
-            n_known, names = len(view.labels), some(view.labels, 6, str) or "none"
-            say(f"View {name}: {n_known} of {len(fitted.label_names_)} labels are known: {names}.")
+        _say_known(fitted, tables if known else {})
         if fused:
             X = {name: view.read()[0] for name, view in tables.items()}
             shared = "auto" if overlap is None else overlap
             table = predict_fused(fitted, X, kind, decide, shared, codes)
             write_table(table, out, spreadsheet_safe=safe)
-            n_rows = len(table)
+            n_rows, n_kept = len(table), 0
         else:
             with open_rows(fitted, tables, (memory, dask) if chunked else None) as rows:
                 named = {name: view.id for name, view in rows.items()}
                 answers = make_predictions(fitted, named, kind, decide, codes)
-                (n_rows,) = write_answers({out: rows}, answers, ending, safe=safe)
+                digest = hashlib.sha256(model.read_bytes()).hexdigest()
+                asked = (digest, kind, decide, codes, named, known) if resume else None
+                given = {out: rows}, answers, ending
+                ((n_rows, n_kept),) = write_answers(*given, safe=safe, question=asked)
     if kind == "labels" and (price := describe_price(fitted, decide, fused=fused)):
         say(price)
     print_absent(fitted, tables)
-    say(f"Wrote {n_rows} rows to {out}.")
+    kept = f" {n_kept} parts of them had been written before, and are unchanged." if n_kept else ""
+    say(f"Wrote {n_rows} rows to {out}.{kept}")
 
 
 def _check_question(
@@ -132,6 +142,20 @@ def _check_question(
     if known and (fused or kind == "scores"):
         what = "--fused" if fused else "--what scores"
         raise ValueError(f"--known is for the labels or probabilities of views, not {what}.")
+
+
+def _check_folder(resume: bool, ending: str | None) -> None:
+    if resume and ending is None:
+        raise ValueError("--resume is for tables that are read in chunks, and a folder as -o.")
+
+
+def _say_known(model: Any, tables: Any) -> None:
+    """Which labels of each view are known."""
+    from naim3l._text import some
+
+    for name, view in tables.items():
+        n_known, names = len(view.labels), some(view.labels, 6, str) or "none"
+        say(f"View {name}: {n_known} of {len(model.label_names_)} labels are known: {names}.")
 
 
 def _check_targets(
@@ -198,6 +222,6 @@ def impute(
                 for name in rows
             }
             targets = {paths[name]: {name: of} for name, of in rows.items()}
-            n_rows = write_answers(targets, answers, ending, safe=not raw_cells)
-    for path, n in zip(targets, n_rows, strict=True):
-        say(f"Wrote {n} rows to {path}.")
+            written = write_answers(targets, answers, ending, safe=not raw_cells)
+    for path, of in zip(targets, written, strict=True):
+        say(f"Wrote {of.rows} rows to {path}.")

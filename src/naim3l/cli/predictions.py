@@ -1,24 +1,27 @@
 """Answers of a fitted model about rows, as tables: predictions, and labels that are filled in."""
 
+import hashlib
+import json
 import re
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
-from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from naim3l import __version__
 from naim3l._arrays import Matrix
 from naim3l._progress import progress_bar
+from naim3l._text import plain
 from naim3l.cli.chunks import Opened, warn_of_empty_rows
 from naim3l.cli.tables import stored_roles
 from naim3l.decisions.fusion import AUTO
 from naim3l.decisions.rules import Decisions
-from naim3l.files.atomic_write import PART, new_folder, written_together
+from naim3l.files.atomic_write import PART, new_folder, write_text, written_together
 from naim3l.files.errors import load_extra
 from naim3l.files.writers import appended
 from naim3l.input.batches import Batch
@@ -31,6 +34,7 @@ _CODE = re.compile(r"-?\d{1,15}", re.ASCII)  # words that are written as numbers
 LITTLE = 0.1
 DECIMALS = 4  # of probabilities in files
 ROUNDING = 1e-9  # of log-odds
+RECORD = ".json"  # extension of what is known about a file while its folder is written
 Answer = Callable[[Batch, Any], Any]  # a data frame of the features and the labels of some rows
 
 
@@ -219,25 +223,53 @@ def find_suspects(probabilities: Any, labels: Any, below: float) -> list[dict[st
     return sorted(found, key=lambda entry: entry["probability"])
 
 
+class Written(NamedTuple):
+    """Numbers of rows, and of parts of which an interrupted run had written the files."""
+
+    rows: int
+    kept: int = 0
+
+    def combine(self, other: "Written") -> "Written":
+        return Written(self.rows + other.rows, self.kept + other.kept)
+
+
 def write_answers(
     targets: Mapping[Path, Mapping[str, Opened]],
     answers: Mapping[str, Answer],
     ending: str | None,
     *,
     safe: bool,
-) -> list[int]:
-    """Write the answers for the views of each file, or folder; the numbers of rows."""
+    question: Any = None,
+) -> list[Written]:
+    """Write the answers for the views of each file, or folder; the numbers of rows.
+
+    With a ``question``, which tells answers of one model to one question from others, files of a
+    folder stay if the run is interrupted, and are kept by the next one if they are unchanged.
+    """
     counts = []
-    with _whole(list(targets), folders=ending is not None) as places:
+    with _whole(list(targets), folders=ending is not None, resumed=question is not None) as places:
         for place, views in zip(places, targets.values(), strict=True):
             read = partial(_answers, views, answers)
             parts = {name: enumerate(view.parts) for name, view in views.items()}
             steps = [(name, i, *part) for name, of in parts.items() for i, part in of]
             if ending is None:
-                counts.append(_write(place, safe, None, _one_by_one(read, steps)))
+                counts.append(_write(place, safe, None, None, _one_by_one(read, steps)))
                 continue
-            task = partial(_write, place / f"part.{ending}", safe)
-            counts.append(run_pass(read, steps, task, add, title="write", shown=True))
+            key = None
+            if question is not None:
+                facts = [
+                    question,
+                    __version__,
+                    ending,
+                    safe,
+                    {n: v.facts for n, v in views.items()},
+                ]
+                key = hashlib.sha256(json.dumps(plain(facts, other=str)).encode()).hexdigest()
+            task = partial(_write, place / f"part.{ending}", safe, key)
+            counts.append(run_pass(read, steps, task, Written.combine, title="write", shown=True))
+            own = {_numbered(place / f"part.{ending}", k) for k in range(len(steps))}
+            for other in {*place.iterdir()} - own:  # records, and parts of longer tables
+                other.unlink()
     return counts
 
 
@@ -263,29 +295,54 @@ def _one_by_one(read: Any, steps: Sequence[Any]) -> Iterator[Any]:
             advance()
 
 
-def _write(path: Path, safe: bool, number: int | None, tables: Iterable[Any]) -> int:
-    """Write tables to a file, of which the name has a number if it is given; how many rows."""
-    n_rows, named = 0, path if number is None else path.with_stem(f"part-{number:05d}")
+def _write(
+    path: Path, safe: bool, key: str | None, number: int | None, tables: Iterable[Any]
+) -> Written:
+    """Write tables to a file, of which the name has a number if it is given.
+
+    With a key, a record beside the file tells what it should contain; a file that agrees stays.
+    """
+    named = path if number is None else _numbered(path, number)
+    record = named.with_name(f".{named.name}{RECORD}")
+    if key is not None:
+        with suppress(OSError, ValueError, TypeError):  # damaged, or of a part that is not written
+            found, n_rows, digest = json.loads(record.read_text())
+            if [found, digest] == [[key, number], _digest(named)]:
+                return Written(int(n_rows), 1)
+    n_rows = 0
     with appended(named, spreadsheet_safe=safe) as append:
         for table in tables:
             append(table)
             n_rows += len(table)
-    return n_rows
+    if key is not None:
+        write_text(record, json.dumps([[key, number], n_rows, _digest(named)]))
+    return Written(n_rows)
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_stem(f"part-{number:05d}")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def _whole(targets: Sequence[Path], *, folders: bool) -> Iterator[list[Path]]:
+def _whole(targets: Sequence[Path], *, folders: bool, resumed: bool) -> Iterator[list[Path]]:
     """Files or folders that become the targets together if the block ends without error."""
     places = []
     with ExitStack() as stack:
         for target in targets:
             stack.enter_context(new_folder(target.parent))
-            part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{PART}")
+            unique = "" if resumed else f".{uuid.uuid4().hex[:12]}"
+            part = target.with_name(f".{target.name}{unique}{PART}")
             if folders and target.is_dir() and any(target.iterdir()):
                 raise ValueError(f"the folder {target} has other files; name another folder.")
             if folders:
-                part.mkdir()
-                stack.callback(shutil.rmtree, part, ignore_errors=True)
+                part.mkdir(exist_ok=resumed)
+                if not resumed:
+                    stack.callback(shutil.rmtree, part, ignore_errors=True)
             places.append(part if folders else target)
         with nullcontext() if folders or len(places) == 1 else written_together():
             yield places

@@ -217,10 +217,11 @@ class Reader:
 
     def keys(self, rows: NDArray[np.int64], present: Mask, batch: Batch) -> Hashes:
         """Hashes by which the marked rows of a batch, with these numbers, are dealt to folds."""
-        ids = id_hashes(batch)
-        if ids is None:
-            return fold_keys(self.seed, self.number, rows)
-        return fold_keys(self.seed, OF_IDS, ids[present])
+        of_rows, found = fold_keys(self.seed, self.number, rows), id_hashes(batch)
+        if found is None:
+            return of_rows
+        ids, known = found[0][present], found[1][present]
+        return np.where(known, fold_keys(self.seed, OF_IDS, ids), of_rows)
 
 
 def moments_of_batch(

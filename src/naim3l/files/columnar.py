@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 from naim3l._origin import Origin
@@ -14,6 +16,7 @@ from naim3l.files.errors import ReadError, check_same_columns, load_extra, name_
 PARQUET_EXTENSIONS = (".parquet", ".parq", ".pq")
 ARROW_EXTENSIONS = (".arrow", ".feather", ".ipc")
 _BUFFER_BYTES = 2**18  # read at once of each column; without a limit it is the whole row group
+_AT_ONCE = 16  # files whose metadata are read at a time
 _UNNAMED_INDEX = "__index_level_"  # how pandas stores an index without a name
 
 
@@ -90,19 +93,119 @@ def _is_plain(kind: Any) -> bool:
     return any(is_kind(kind) for is_kind in (*kinds, types.is_timestamp, types.is_string))
 
 
+@dataclass(frozen=True)
+class Stream:
+    """Rows of an Arrow stream, which is opened again for each pass."""
+
+    source: Any  # as for `is_stream`
+    name: str
+    fields: dict[str, str]  # names of the columns, and those in the stream
+    opened: list[Any]  # what a function has given last
+
+    @classmethod
+    def of(cls, source: Any) -> "Stream":
+        """A stream of which only the types are read."""
+        stream = cls(source, "Arrow stream", {}, [])
+        with stream._open() as reader:
+            names = reader.schema.names
+        positions = name_columns(_clean(names), stream.name)
+        stream.fields.update({name: names[j] for name, j in positions.items()})
+        return stream
+
+    def _open(self) -> Any:
+        given = self.source if hasattr(self.source, "__arrow_c_stream__") else self.source()
+        if not hasattr(given, "__arrow_c_stream__"):
+            found = f"{self.name}: the function gives a {type(given).__name__}"
+            raise ReadError(f"{found}, which has no Arrow data; {_AGAIN}")
+        if given is self.source or any(given is last for last in self.opened):
+            _refuse_used(given)
+        self.opened[:] = [given]
+        return load_extra("pyarrow").RecordBatchReader.from_stream(given)
+
+    def batches(
+        self, columns: Sequence[str], text_columns: Collection[str], batch_rows: int | None
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Batches of at most ``batch_rows`` rows; smaller ones of the stream are joined."""
+        pyarrow, first_row = load_extra("pyarrow"), 0
+        with self._open() as reader:
+            tables = _regrouped(reader, batch_rows)
+            while (table := self._next(tables)) is not None:
+                table.validate(full=True)  # later code does not check for damage
+                cells = {n: _tamed(table[self.fields[n]], n in text_columns) for n in columns}
+                yield arrow_frame(pyarrow.table(cells)), Origin("", self.name, first_row)
+                first_row += len(table)
+
+    def _next(self, tables: Iterator[Any]) -> Any:
+        try:
+            return next(tables, None)
+        except Exception as error:  # each database has its own
+            raise ReadError(f"{self.name}: {type(error).__name__}: {error}") from error
+
+
+_AGAIN = (
+    "give a function that opens the data again for each pass, such as lambda: "
+    "connection.sql(query), or a dataset of Parquet files."
+)
+
+
+def is_stream(source: Any) -> bool:
+    """Whether it is a function that opens Arrow data, or an object that gives them by itself.
+
+    Data frames, which also give them, are tables in memory.
+    """
+    if isinstance(source, FunctionType | MethodType | partial):
+        return True
+    root = type(source).__module__.partition(".")[0]
+    in_memory = root in ("pandas", "polars", "modin", "cudf", "narwhals")
+    in_memory |= root == "pyarrow" and not hasattr(source, "read_next_batch")
+    return hasattr(type(source), "__arrow_c_stream__") and not in_memory
+
+
+def _refuse_used(stream: Any) -> None:
+    """Refuse a stream that can be read once only, as a fit reads a table several times."""
+    if hasattr(stream, "__next__") or hasattr(stream, "read_next_batch"):
+        raise ReadError(f"a {type(stream).__name__} can be read once only; {_AGAIN}")
+
+
+def _regrouped(reader: Any, n_rows: int | None) -> Iterator[Any]:
+    """Tables of so many rows, but the last, of the batches of a reader; without it, one table."""
+    pyarrow = load_extra("pyarrow")
+    if n_rows is None:
+        yield reader.read_all()
+        return
+    waiting, n_waiting = list[Any](), 0
+    for batch in reader:
+        while n_waiting + len(batch) >= n_rows:
+            head, batch = batch[: n_rows - n_waiting], batch[n_rows - n_waiting :]
+            yield pyarrow.Table.from_batches([*waiting, head])
+            waiting, n_waiting = [], 0
+        if len(batch):
+            waiting.append(batch)
+            n_waiting += len(batch)
+    if waiting:
+        yield pyarrow.Table.from_batches(waiting)
+
+
 def is_dataset(source: Any) -> bool:
     """Whether it is a dataset of pyarrow."""
     return type(source).__module__.startswith("pyarrow.") and hasattr(source, "get_fragments")
 
 
-def parquet_dataset(files: Sequence[Path], base: str | None) -> Any:
-    """Dataset of pyarrow; folders below ``base``, such as "year=2024", are columns."""
-    options = {} if base is None else {"partitioning": "hive", "partition_base_dir": base}
-    paths = [os.path.abspath(path) for path in files]
+def parquet_dataset(files: Sequence[Any], base: str | None) -> Any:
+    """Dataset of pyarrow; folders below ``base``, such as "year=2024", are columns.
+
+    All files are paths, or a `StoreFile` each.
+    """
+    options: dict[str, Any] = {}
+    if base is not None:
+        options = {"partitioning": "hive", "partition_base_dir": base}
+    if (filesystem := getattr(files[0], "filesystem", None)) is not None:
+        options["filesystem"] = filesystem
+    paths = [str(path) if filesystem else os.path.abspath(path) for path in files]
     try:
         return load_extra("pyarrow.dataset").dataset(paths, format="parquet", **options)
     except (ValueError, OSError, load_extra("pyarrow").ArrowException) as error:
-        advice = "; a column of a file cannot be in the name of its folder, too" if options else ""
+        advice = "; a column of a file cannot be in the name of its folder, too" if base else ""
         raise ReadError(f"{files[0]}: not readable as Parquet ({error}){advice}.") from None
 
 
@@ -125,11 +228,14 @@ def row_groups(
     The schema has columns from names of folders, too; ``paths`` are shown in errors, and ``names``
     are those of `Origin.source`.
     """
-    for fragment, path in zip(fragments, paths, strict=True):
-        try:
-            fragment.ensure_complete_metadata()
-        except (ValueError, OSError) as error:
-            raise ReadError(f"{path}: not a readable Parquet file ({error}).") from None
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # stores answer late
+        read = [pool.submit(fragment.ensure_complete_metadata) for fragment in fragments]
+        for future, path in zip(read, paths, strict=True):
+            try:
+                future.result()
+            except (ValueError, OSError) as error:
+                pool.shutdown(cancel_futures=True)
+                raise ReadError(f"{path}: not a readable Parquet file ({error}).") from None
     fields = _common_fields(fragments, schema, paths)
     positions = name_columns(_clean([field.name for field in fields]), paths[0])
     columns = {name: fields[j] for name, j in positions.items()}

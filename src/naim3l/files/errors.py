@@ -12,6 +12,7 @@ _EXTRAS = {
     "pyarrow": ("files", "Parquet and Arrow files need pyarrow"),
     "python_calamine": ("excel", "Excel workbooks need python-calamine"),
     "sqlalchemy": ("sql", "tables in databases need SQLAlchemy"),
+    "onnx": ("export", "models as ONNX need onnx"),
     **dict.fromkeys(("dask", "distributed"), ("dask", "tables that are read in chunks need dask")),
 }
 

@@ -7,12 +7,17 @@ never guessed: but for SQLite files, only the kind of database and the query are
 import os
 import re
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+from urllib.request import url2pathname
 
 HIDDEN = "***"
 WEB = ("http", "https", "ftp", "file", "s3", "gs")
 # Anything but a path before "://": malformed URLs are hidden, too, and are never files.
 URL = re.compile(r"[^/\\]*://")
+# Addresses of files, also in object stores.
+STORE = re.compile(r"(s3|gs|gcs|abfss?|hdfs|hf|file)://", re.IGNORECASE)
+PATTERN_SIGNS = "*["
+_HARMLESS = ("region", "endpoint_override", "scheme")  # settings of stores
 # The path of an SQLite file, up to its settings.
 SQLITE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:)([^?#@;\n]+)", re.IGNORECASE)
 _QUERY = re.compile(r"#(?=\s*(?:select|with)\b)", re.IGNORECASE)  # a password may contain a #, too
@@ -26,6 +31,25 @@ _LOGIN = re.compile(r"(\w{2,}:/+[^\s:@/]*:)\S*@")
 _SHORT = 4
 
 
+def is_store(source: str) -> bool:
+    """Whether it is an address in a store, and not of files of this machine."""
+    found = STORE.match(source)
+    return found is not None and found[1].lower() != "file"
+
+
+def local_path(source: str) -> str:
+    """The path of an address ``file://``; other sources as they are."""
+    if source[:7].lower() != "file://":
+        return source
+    return url2pathname(source[7:] if set(PATTERN_SIGNS) & set(source) else urlsplit(source).path)
+
+
+def is_store_folder(source: str, extensions: tuple[str, ...]) -> bool:
+    """Whether an address is a pattern, or has no extension of a file; the store is not asked."""
+    path = source.partition("?")[0].lower()
+    return any(sign in path for sign in PATTERN_SIGNS) or not path.endswith(extensions)
+
+
 def split_source(source: str) -> tuple[str, str]:
     """URL and query of a database source; the query is empty if there is no valid one."""
     address, *query = _QUERY.split(source, maxsplit=1)
@@ -37,6 +61,8 @@ def show_source(source: str | os.PathLike[str]) -> str:
     text = os.fspath(source)
     if not URL.match(text):
         return hide_secrets(re.sub(r"(\w{2,}:).*@", rf"\1{HIDDEN}@", text, flags=re.DOTALL))
+    if STORE.match(text):
+        return bare_address(text)
     address, query = split_source(text)
     if (file := SQLITE.match(address)) is not None:
         rest = HIDDEN if address[file.end() :] else ""
@@ -49,12 +75,43 @@ def show_source(source: str | os.PathLike[str]) -> str:
 
 def drop_secrets(source: str) -> str:
     """A source for storage: without password and settings, if these parts are clear."""
+    if STORE.match(source):
+        return bare_address(source)
     address, query = split_source(source)
     url = _parse(address) if URL.match(source) and not SQLITE.match(source) else None
     if url is None:
         return source if not URL.match(source) else show_source(source).replace(HIDDEN, "")
     kept = url._replace(password=None, query={}).render_as_string()
     return f"{kept}#{query}" if query else kept
+
+
+def bare_address(source: str) -> str:
+    """Address in a store without keys: names before @, if they may be some, and settings."""
+    scheme, login, rest, settings = _parts_of_address(source)
+    kept = [each for each in settings.split("&") if each.partition("=")[0] in _HARMLESS]
+    return f"{scheme}{login}{rest}{'?' * bool(kept)}{'&'.join(kept)}"
+
+
+def hide_parts(text: str, source: str) -> str:
+    """Text without what `bare_address` leaves out."""
+    bare, parts = bare_address(source), set(re.split(r"[:@?&=\s]+", source.replace("://", ":")))
+    for part in sorted(parts, key=len, reverse=True):
+        if len(part) >= _SHORT and part not in bare:
+            for form in (part, unquote(part), quote(part, safe="")):
+                text = text.replace(form, HIDDEN)
+    return text
+
+
+def _parts_of_address(source: str) -> tuple[str, str, str, str]:
+    """Scheme, harmless login, path and settings of an address in a store."""
+    scheme, _, rest = source.partition("://")
+    login, at, path = rest.rpartition("@")
+    container = scheme.lower().startswith("abfs") and not set(":/?") & set(login)
+    if at and ("/" in login and ":" not in login and "?" not in login):  # the @ is in a path
+        login, at, path = "", "", rest
+    path, _, settings = path.partition("?")
+    keeps = at and (container or login == "anonymous")
+    return f"{scheme}://", f"{login}@" if keeps else "", path, settings
 
 
 def scrub(error: BaseException, source: str) -> str:

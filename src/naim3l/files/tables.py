@@ -8,10 +8,12 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partialmethod
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,9 @@ from naim3l.files.arrays import read_array
 from naim3l.files.columnar import ARROW_EXTENSIONS, PARQUET_EXTENSIONS, RowGroup
 from naim3l.files.databases import database_file, read_query
 from naim3l.files.errors import ReadError, check_names, close_names, load_extra, name_columns
-from naim3l.files.secrets import URL, show_source
+from naim3l.files.secrets import URL, is_store, is_store_folder, local_path, show_source
 from naim3l.files.spreadsheets import read_sheet
+from naim3l.files.stores import store_files
 from naim3l.files.text import COMPRESSED_EXTENSIONS, TEXT_EXTENSIONS, TextFile
 
 # Formats of one part, as functions of a path and the name of a table in the file.
@@ -35,6 +38,14 @@ _READERS: dict[str, Callable[[Path, str | None], tuple[Any, Origin]]] = {
 }
 # Extensions of files that `open_table` reads; text may also be compressed.
 EXTENSIONS = (*TEXT_EXTENSIONS, *PARQUET_EXTENSIONS, *_READERS)
+# Of files in stores: an address with another one is a folder.
+_FILES = tuple(
+    f"{extension}{packed}"
+    for extension in (*TEXT_EXTENSIONS, *PARQUET_EXTENSIONS, *_READERS)
+    for packed in ("", *COMPRESSED_EXTENSIONS)
+)
+# Of tables with more parts than this, small ones are joined up to so many rows, or bytes of text.
+MANY_PARTS, PART_ROWS, PART_BYTES = 128, 16_384, 2**21
 _NAMED_TABLE = re.compile(r"(.+\.(?:npz|xlsx))#(.+)", re.IGNORECASE | re.DOTALL)
 Source = str | os.PathLike[str]
 
@@ -44,23 +55,29 @@ def open_table(source: Any) -> "FileTable":
 
     A source is a file of one of the `EXTENSIONS`, with ``#name`` if an ``.npz`` or ``.xlsx`` file
     has several tables; an SQLAlchemy URL, ``#`` and a query; a folder or a pattern of text or
-    Parquet files, or a list of these, in which folders such as ``year=2024`` are columns; or a
-    dataset of pyarrow. Of text and Parquet files, only the header or the metadata are read; other
-    sources are read completely, and stay in memory.
+    Parquet files, also in a store, such as ``s3://bucket/lab/*.parquet``, or a list of these, in
+    which folders such as ``year=2024`` are columns; a dataset of pyarrow; or a function that opens
+    an Arrow stream. Of text and Parquet files, and of streams, only the header or the metadata are
+    read; other sources are read completely, and stay in memory.
     """
     load_extra("pandas")
     if hasattr(source, "get_fragments") and columnar.is_dataset(source):
         files = columnar.parquet_files(source)
         stamps = [Stamp.of(file.path, file.filesystem) for file in files]
         return _parquet_table("dataset of pyarrow", stamps, files, source.schema)
-    given = [source] if isinstance(source, str | os.PathLike) else source
+    is_path = isinstance(source, str | os.PathLike | list | tuple)
+    if not is_path and columnar.is_stream(source):
+        return _stream_table(source)
+    given = source if isinstance(source, list | tuple) else [source]
     sources = [_expanded(entry) for entry in given]
+    if any(map(is_store, sources)):
+        return _open_store(sources)
     shown = [show_source(entry) for entry in sources]
     name = shown[0] if len(shown) == 1 else some(shown, 3, str)
     if len(sources) == 1 and not is_folder(sources[0]):
         return _open_one(sources[0], name)
     found = dict.fromkeys(path for entry in sources for path in _files_of(entry))
-    return _open_files(list(found), name, sources)
+    return _open_files(list(found), name, _base(sources))
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ class Part:
     def __init__(
         self,
         columns: tuple[str, ...],
-        rows: "TextFile | RowGroup | Rows",
+        rows: "TextFile | RowGroup | Rows | Joined | columnar.Stream",
         stamp: "Stamp | None" = None,
     ) -> None:
         self.columns, self._rows, self._stamp = columns, rows, stamp
@@ -139,11 +156,73 @@ class Part:
         check_names(chosen, self.columns, self._rows.name)
         with _errors_named(self._stamp.path if self._stamp else "", self._stamp):
             rows = self._rows
-            read = rows.coded if coded and isinstance(rows, RowGroup) else rows.batches
+            read = rows.coded if coded and isinstance(rows, RowGroup | Joined) else rows.batches
             for batch in read(chosen, text_columns, batch_rows):
                 if self._stamp is not None:
                     self._stamp.check()
                 yield batch
+
+
+class Joined:
+    """Several small parts, as one that is worth a task; its batches have rows of several files."""
+
+    def __init__(self, parts: list[Part], name: str) -> None:
+        self.parts, self.name = parts, name
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        text_columns: Collection[str],
+        batch_rows: int | None,
+        *,
+        coded: bool = False,
+    ) -> Iterator[tuple[Any, Origin]]:
+        """Rows of neighbours together, as long as their columns have the same types."""
+        waiting, n_rows = list[tuple[Any, Origin]](), 0
+        for part in self.parts:
+            for table, origin in part.batches(columns, text_columns, batch_rows, coded=coded):
+                full = batch_rows is not None and n_rows + len(table) > batch_rows
+                if waiting and (full or not _types(waiting[0][0]).equals(_types(table))):
+                    yield self._together(waiting)
+                    waiting, n_rows = [], 0
+                waiting.append((table, origin))
+                n_rows += len(table)
+        if waiting:
+            yield self._together(waiting)
+
+    coded = partialmethod(batches, coded=True)
+
+    def _together(self, found: Sequence[tuple[Any, Origin]]) -> tuple[Any, Origin]:
+        tables, origins = zip(*found, strict=True)
+        pieces = tuple(zip(accumulate(map(len, tables), initial=0), origins, strict=False))
+        if hasattr(tables[0], "schema"):
+            whole = load_extra("pyarrow").concat_tables(tables).unify_dictionaries()
+            whole = whole.combine_chunks()
+        else:
+            whole = load_extra("pandas").concat(tables, ignore_index=True)
+        return whole, Origin("", self.name, pieces=pieces)
+
+
+def _types(table: Any) -> Any:
+    return table.schema if hasattr(table, "schema") else table.dtypes
+
+
+def _join_small(
+    name: str, parts: list[Part], sizes: Sequence[int], most: int
+) -> tuple[list[Part], list[int]]:
+    """Parts, of which neighbours are joined up to a size if there are many; and their sizes."""
+    if len(parts) <= MANY_PARTS:
+        return parts, list(sizes)
+    groups, totals = list[list[Part]](), list[int]()
+    for part, size in zip(parts, sizes, strict=True):
+        if groups and totals[-1] + size <= most:
+            groups[-1].append(part)
+            totals[-1] += size
+        else:
+            groups.append([part])
+            totals.append(size)
+    joined = [of[0] if len(of) == 1 else Part(of[0].columns, Joined(of, name)) for of in groups]
+    return joined, totals
 
 
 @dataclass(frozen=True)
@@ -174,14 +253,23 @@ class Stamp:
 
     @classmethod
     def of(cls, path: str, filesystem: Any = None) -> "Stamp":
-        if filesystem is not None:
-            info = filesystem.get_file_info(path)
-            return cls(path, info.size, info.mtime_ns, filesystem)
         try:
+            if filesystem is not None:
+                info = filesystem.get_file_info(path)
+                return cls(path, info.size, info.mtime_ns, filesystem)
             stat = os.stat(path)
-        except OSError:  # deleted since
-            return cls(path, None, None)
+        except OSError:  # deleted since, or not to be read
+            return cls(path, None, None, filesystem)
         return cls(path, stat.st_size, stat.st_mtime_ns)
+
+    @classmethod
+    def of_all(cls, files: Sequence[Any]) -> list["Stamp"]:
+        """Of paths, or of files in one store, which is asked once."""
+        if (filesystem := getattr(files[0], "filesystem", None)) is None:
+            return [cls.of(str(path)) for path in files]
+        with _errors_named(str(files[0])):
+            found = filesystem.get_file_info([file.path for file in files])
+        return [cls(info.path, info.size, info.mtime_ns, filesystem) for info in found]
 
     def check(self) -> None:
         """Refuse a file that was written again since."""
@@ -195,6 +283,9 @@ class Stamp:
 
 def is_folder(source: str) -> bool:
     """Whether a source is a folder or a pattern of files, instead of one table."""
+    if is_store(source):
+        return is_store_folder(source, _FILES)
+    source = local_path(source)
     # A question mark alone makes no pattern, as misspelt addresses have some.
     is_pattern = any(sign in source for sign in "*[") and not os.path.exists(source)
     return not URL.match(source) and (is_pattern or os.path.isdir(source))
@@ -203,6 +294,8 @@ def is_folder(source: str) -> bool:
 def source_files(source: Source) -> list[Path]:
     """Files that `open_table` reads; none for a database that is not a file."""
     text = _expanded(source)
+    if is_store(text):
+        return []
     if is_folder(text):
         return _files_of(text)
     file = database_file(text) if URL.match(text) else _path_and_name(text)[0]
@@ -233,7 +326,7 @@ def check_file(path: Path) -> None:
 
 
 def _expanded(source: Source) -> str:
-    text = os.fspath(source)
+    text = local_path(os.fspath(source))
     return text if URL.match(text) else os.path.expanduser(text)
 
 
@@ -274,14 +367,43 @@ def _memory_table(
     return FileTable(name, list(positions), files, [part], [len(frame)], facts)
 
 
-def _open_files(files: list[Path], name: str, sources: Sequence[str] = ()) -> FileTable:
-    """Table of Parquet files or of text files; without ``sources``, of one file."""
-    stamps = [Stamp.of(str(path)) for path in files]
+def _stream_table(source: Any) -> FileTable:
+    """Table of an Arrow stream: one part, as only its beginning is known."""
+    stream = columnar.Stream.of(source)
+    columns = tuple(stream.fields)
+    facts = [uuid.uuid4().hex]  # nothing tells whether the rows are those of an earlier fit
+    return FileTable(stream.name, list(columns), [], [Part(columns, stream)], None, facts)
+
+
+def _open_store(sources: Sequence[str]) -> FileTable:
+    """Table of text or Parquet files in a store."""
+    if not all(map(is_store, sources)):
+        raise ReadError("files of this machine and of a store in one table; copy the former.")
+    bases, found = zip(*map(store_files, sources), strict=True)
+    shown = [show_source(source) for source in sources]
+    files = list({file.path: file for of in found for file in of}.values())
+    if len(files) > 1 or is_folder(sources[0]):
+        files = [file for file in files if _format(file) in ("text", "Parquet")]
+    if not files or _format(files[0]) not in ("text", "Parquet"):
+        extensions = ", ".join((*PARQUET_EXTENSIONS, *TEXT_EXTENSIONS))
+        raise ReadError(f"{shown[0]}: files in stores must have the extension {extensions}.")
+    if not all(file.filesystem.equals(files[0].filesystem) for file in files):
+        raise ReadError(f"{some(shown, 3, str)}: in different stores; give one.")
+    base = None
+    if len(sources) > 1 or is_folder(sources[0]):
+        base = os.path.commonpath(bases)
+        while "=" in os.path.basename(base):
+            base = os.path.dirname(base)
+    return _open_files(_of_one_format(files), some(shown, 3, str), base)
+
+
+def _open_files(files: list[Any], name: str, base: str | None = None) -> FileTable:
+    """Table of Parquet files or of text files; without ``base``, of one file."""
+    stamps = Stamp.of_all(files)
     if _format(files[0]) == "Parquet":
-        base = _base(sources) if sources else None
         dataset = columnar.parquet_dataset(files, base)
         return _parquet_table(name, stamps, columnar.parquet_files(dataset), dataset.schema, base)
-    short = _short_names(stamps) if sources else [stamps[0].path]
+    short = [stamps[0].path] if base is None else _short_names(stamps)
     opened: list[TextFile] = []
     for path, stamp, shown in zip(files, stamps, short, strict=True):
         with _errors_named(stamp.path, stamp):
@@ -294,6 +416,7 @@ def _open_files(files: list[Path], name: str, sources: Sequence[str] = ()) -> Fi
     if not filled:
         raise ReadError(f"{files[0]}: a header, but no rows below it.")
     parts = [Part(columns, file, stamp) for file, stamp in filled]
+    parts, _ = _join_small(name, parts, [stamp.size or 0 for _, stamp in filled], PART_BYTES)
     return FileTable(name, list(columns), files, parts, None, [stamp.facts for stamp in stamps])
 
 
@@ -309,7 +432,7 @@ def _parquet_table(
         raise ReadError(f"{name}: no rows.")
     columns = tuple(groups[0][1].columns)
     parts = [Part(columns, group, stamps[k]) for k, group in groups]
-    lengths = [group.n_rows for _, group in groups]
+    parts, lengths = _join_small(name, parts, [group.n_rows for _, group in groups], PART_ROWS)
     facts = [stamp.facts for stamp in stamps]
     return FileTable(name, list(columns), [Path(path) for path in paths], parts, lengths, facts)
 
@@ -352,6 +475,11 @@ def _files_of(source: str) -> list[Path]:
     if not files:
         where = f"{'in the folder' if is_dir else 'like'} {show_source(source)!r}"
         raise ReadError(f"there are no files {where} with the extension {extensions}.")
+    return _of_one_format(files)
+
+
+def _of_one_format(files: Iterable[Any]) -> list[Any]:
+    """Files in order; refuses those of several formats."""
     first, *others = ordered = sorted(files, key=_natural)
     if other := next((path for path in others if _format(path) != _format(first)), None):
         fault = f"{first} and {other} have different formats"
@@ -359,20 +487,20 @@ def _files_of(source: str) -> list[Path]:
     return ordered
 
 
-def _natural(path: Path) -> list[Any]:
+def _natural(path: Any) -> list[Any]:
     """Key by which part-9 comes before part-10."""
     pieces = re.split(r"([0-9]+)", str(path))
     return [int(piece) if k % 2 else piece for k, piece in enumerate(pieces)]
 
 
-def _extension(path: Path) -> tuple[str, bool]:
+def _extension(path: Any) -> tuple[str, bool]:
     """Extension without that of compression, and whether the file is compressed."""
     extensions = ["", *(extension.lower() for extension in path.suffixes)]
     is_packed = extensions[-1] in COMPRESSED_EXTENSIONS
     return extensions[-2 if is_packed else -1], is_packed
 
 
-def _format(path: Path) -> str:
+def _format(path: Any) -> str:
     """Either "text" or "Parquet", or the extension of another known format; empty if unknown."""
     extension, is_packed = _extension(path)
     known = {extension: extension for extension in _READERS if not is_packed}

@@ -12,7 +12,7 @@ import lzma
 import re
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from itertools import islice
@@ -248,10 +248,10 @@ def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
     openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     extension = path.suffix.lower()
     if extension != ".zip":
-        with openers.get(extension, open)(path, "rb") as file:
+        with path.open("rb") as raw, openers.get(extension, nullcontext)(raw) as file:
             yield file
         return
-    with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as raw, zipfile.ZipFile(raw) as archive:
         members = [name for name in archive.namelist() if not name.endswith("/")]
         if len(members) != 1:
             raise ReadError(f"{path}: {len(members)} files in the archive; extract and name one.")

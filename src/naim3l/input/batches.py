@@ -364,14 +364,46 @@ def row_ids(table: Any) -> Any:
     return index if named or index.inferred_type not in _NUMBERS else None
 
 
-def id_hashes(batch: Batch) -> NDArray[np.uint64] | None:
-    """Hash of the id of each row, (n_rows,), the same in any table and process; None without."""
+def id_hashes(batch: Batch) -> tuple[NDArray[np.uint64], Mask] | None:
+    """Hash of the id of each row, (n_rows,), and which rows have one; None if the table has no ids.
+
+    Ids that `id_groups` takes for the same have one hash, in any table, part and process: 7, 7.0
+    and numbers of other sizes, dates of other units, and text of other types.
+    """
     index = row_ids(batch)
     if index is None:
         return None
-    from pandas.util import hash_pandas_object
+    from pandas import Index
+    from pandas.util import hash_array, hash_pandas_object
 
-    return np.asarray(hash_pandas_object(index, index=False), dtype=np.uint64)
+    if index.nlevels > 1:
+        return np.asarray(hash_pandas_object(index, index=False)), np.ones(len(index), dtype=bool)
+    codes, different = index.factorize()
+    cells = Index(different.to_numpy())
+    if cells.dtype.kind in "iuf":
+        hashes = _hashes_of_numbers(cells.to_numpy())
+    elif cells.dtype.kind == "M":
+        hashes = hash_array(cells.to_numpy().astype("M8[ns]"))
+    elif cells.inferred_type == "string":
+        hashes = np.asarray(hash_pandas_object(cells, index=False), dtype=np.uint64)
+    else:
+        hashes = hash_array(np.array([*map(str, cells)], dtype=object))
+        at = [i for i, cell in enumerate(cells) if isinstance(cell, int | float | np.number)]
+        numbers = [np.asarray(cells[i]) for i in at]  # each with its own type
+        hashes[at] = [_hashes_of_numbers(number.reshape(1))[0] for number in numbers]
+    return np.append(hashes, np.uint64(0))[codes], codes >= 0
+
+
+def _hashes_of_numbers(numbers: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hashes of numbers, equal for whole ones of any type."""
+    from pandas.util import hash_array
+
+    if numbers.dtype.kind != "f":
+        return hash_array(numbers.astype(np.int64, copy=False))
+    whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63)
+    hashes = hash_array(numbers.astype(np.float64, copy=False))
+    hashes[whole] = hash_array(numbers[whole].astype(np.int64))
+    return hashes
 
 
 def id_groups(tables: Sequence[Any]) -> list[NDArray[np.intp]] | None:

@@ -19,7 +19,7 @@ import numpy as np
 from naim3l._origin import Origin
 from naim3l._text import quote, some
 from naim3l._warnings import warn_user
-from naim3l.files.columnar import PARQUET_EXTENSIONS, arrow_frame, is_dataset
+from naim3l.files.columnar import PARQUET_EXTENSIONS, arrow_frame, is_dataset, is_stream
 from naim3l.files.errors import ReadError, check_names, load_extra
 from naim3l.files.tables import FileTable, is_folder, open_table
 from naim3l.input.arrow import ArrowBatch
@@ -151,12 +151,14 @@ def is_dask(X: Any) -> bool:
 
 
 def is_files(X: Any) -> bool:
-    """Whether it is a path, paths, or a dataset of pyarrow, of Parquet files or of a folder."""
+    """Whether it is a path, paths, a dataset of pyarrow, or an Arrow stream, see `is_stream`."""
     if isinstance(X, str | os.PathLike):
         return True
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(path, str | os.PathLike) for path in X)
-    return hasattr(X, "get_fragments") and is_dataset(X)
+    if isinstance(X, FileView | Batch) or hasattr(X, "iloc"):  # most often
+        return False
+    return (hasattr(X, "get_fragments") and is_dataset(X)) or is_stream(X)
 
 
 def open_tables(
@@ -164,7 +166,8 @@ def open_tables(
 ) -> dict[str, Table]:
     """Tables by view, or one wide table under "X", with their labels.
 
-    A table is in memory, a collection of dask, paths, a dataset of pyarrow, or a `FileView`. Labels
+    A table is in memory, a collection of dask, paths, a dataset of pyarrow, an Arrow stream, or a
+    `FileView`. Labels
     are tables; for files, also names of columns of ``X``, or `LabelColumns`. Of tables that are
     read in chunks, only metadata are read. Columns named in ``text`` remain text as it is written
     in text files, so that 007 is not 7.
@@ -321,8 +324,10 @@ class _FileReader:
     def _split(self, table: Any, origin: Origin) -> Rows:
         origin, coded = origin.of_table(self.table), not hasattr(table, "iloc")
         if self.id is None:  # rows are numbered over the file
-            first = origin.first_row
-            index = load_extra("pandas").RangeIndex(first, first + len(table))
+            first, pandas = origin.first_row, load_extra("pandas")
+            index = pandas.RangeIndex(first, first + len(table))
+            if origin.pieces:
+                index = pandas.Index(origin.numbers(len(table)))
         else:
             ids = arrow_frame(table.select([self.id])) if coded else table[[self.id]]
             index = set_ids(ids, self.id, origin).index
