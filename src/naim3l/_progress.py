@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from naim3l._text import visible
 
@@ -17,6 +24,7 @@ def progress_bar(description: str, total: int, *, shown: bool) -> Iterator[Calla
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", markup=False),  # names may have brackets
     )

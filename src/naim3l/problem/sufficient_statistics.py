@@ -127,8 +127,9 @@ class RowStatistics(ArrayFields):
         with limited_blas():  # products of small blocks: its own threads would wait for each other
             for sets, rows in groups:
                 open_in = {s: open_grams[s] for s in sets}
-                for s in sets:  # set 0 has the unknown entries alone
-                    n_free[s] += ((held[rows] < 0) | (held[rows] == s - 1)).sum(axis=0)
+                held_s = held[rows] if sets else held[:0]
+                for s in sets:  # set 0 has the unknown entries alone, which are marked by -1
+                    n_free[s] += ((held_s < 0) | (held_s == s - 1)).sum(axis=0)
                 for X_b, at in _blocks(X, rows, fit_intercept):
                     gram += (gram_b := as_dense(X_b.T @ X_b))
                     Y_b, held_b = Y[at], held[at]
