@@ -238,7 +238,7 @@ def test_other_parameters_may_change():
 
 def test_samples_are_of_all_sources(monkeypatch):
     """As many rows as of one source, those with the smallest hashes."""
-    monkeypatch.setattr("naim3l.estimators.training.SAMPLE_ROWS", 50)
+    monkeypatch.setattr("naim3l.estimators.collecting.SAMPLE_ROWS", 50)
     X, y = tables("wide", ids=False)
     model = model_of("probabilities", "wide")
     plan = ColumnPlan.of(X, y, estimator=model)

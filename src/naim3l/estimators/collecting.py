@@ -13,7 +13,12 @@ from naim3l._text import some
 from naim3l._warnings import warn_user
 from naim3l.estimators.collected import COUNTS, Found, RowsWithout, Statistics
 from naim3l.estimators.plans import ColumnPlan
-from naim3l.estimators.training import Reader, read_statistics, statistics_of_batch
+from naim3l.estimators.training import (
+    SAMPLE_ROWS,
+    Reader,
+    read_statistics,
+    statistics_of_batch,
+)
 from naim3l.files.errors import check_names, load_extra
 from naim3l.input.batches import Batch
 from naim3l.input.chunks import Fold, Rows
@@ -175,7 +180,7 @@ def _reader(plan: ColumnPlan, table: Any, source: str) -> Reader:
     starts = first + np.cumsum([0, *lengths], dtype=np.int64)
     number = list(plan.names.tables).index(table.name)
     given = table.name, plan.names, decoder, positions, starts, n_rows
-    return Reader(*given, plan.seed, number)
+    return Reader(*given, plan.seed, number, SAMPLE_ROWS)
 
 
 def _shareable_of_batch(
