@@ -483,7 +483,8 @@ class NAIM3L(CoupledModel):
 
     def _refuse_unlimited(self, objective: Objective) -> None:
         """Raise where it is clear before the fit that the objective falls without bound."""
-        if objective.ridge > 0 or not (objective.high_rank and objective.problem.knows_free_rows):
+        bounded = self.ridge == AUTO or objective.ridge > 0 or not objective.high_rank
+        if bounded or not objective.problem.knows_free_rows:
             return
         found, of = unlimited_scores(objective.problem.rows or objective.problem), "a label"
         if any(objective.problem.add_up(found is not None)):  # at all sites at once
