@@ -197,7 +197,7 @@ def learn_bridge(
         return _losses(rest, found[v][rows], *(of[rows] for of in tables[v]))
 
     places = product(range(len(tables)), range(N_FOLDS))
-    losses = sum(thread_map(lambda at: losses_of(*at), places, blas_threads()))
+    losses = np.sum(thread_map(lambda at: losses_of(*at), places, blas_threads()), axis=0)
     penalised = losses + 0.5 * HOLD_STRENGTH * np.square(STRENGTHS)
     i, j = np.unravel_index(np.argmin(penalised), losses.shape)
     gain = 1 - losses[i, j] / losses[0, 0] if losses[0, 0] > 0 else 0.0
