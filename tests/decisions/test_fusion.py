@@ -28,6 +28,7 @@ from naim3l.decisions.fusion import (
     fuse_arrays,
     fuse_views,
     label_groups,
+    learn_covariance,
     learn_overlap,
     overlap_of,
 )
@@ -194,6 +195,67 @@ class TestLearnedOverlap:
         one = rng.normal(size=(200, 2))
         expected = PRIOR_ROWS * USUAL_OVERLAP / (200 + PRIOR_ROWS)
         assert learn_overlap(np.stack([one, -one]), np.zeros(2)) == pytest.approx(expected)
+
+
+class TestOverlapsOfPairs:
+    MEANS = np.array([0.6, 1.0, 0.8])
+    R = np.array([[1, 0.4, 0.1], [0.4, 1, 0.2], [0.1, 0.2, 1]])
+
+    @property
+    def covariance(self):
+        """That of the evidence 2 m z of scores z with means m and -m, and correlations R."""
+        return 4 * self.R * np.outer(self.MEANS, self.MEANS)
+
+    def drawn(self, rng, n=20_000, rate=0.3):
+        truth = (rng.random((n, 2)) < rate).astype(float)
+        noise = np.moveaxis(rng.multivariate_normal(np.zeros(3), self.R, size=(n, 2)), 2, 0)
+        scores = self.MEANS[:, None, None] * (2 * truth - 1) + noise
+        scores[np.broadcast_to(rng.random((3, n, 1)) < 0.3, scores.shape)] = np.nan
+        base = logit(np.full(2, rate))
+        return scores, base + 2 * self.MEANS[:, None, None] * scores, base
+
+    def test_the_result_is_the_posterior_of_correlated_views(self, rng):
+        scores, log_odds, base = self.drawn(rng, n=60)
+        fused = add_evidence(log_odds, base, self.covariance)
+        for i, k in np.argwhere(~np.isnan(fused)):
+            seen = ~np.isnan(scores[:, i, k])
+            z, m, R = scores[seen, i, k], self.MEANS[seen], self.R[np.ix_(seen, seen)]
+            yes, no = (multivariate_normal.logpdf(z, mean, R) for mean in (m, -m))
+            assert fused[i, k] == pytest.approx(base[k] + yes - no)
+        np.testing.assert_array_equal(np.isnan(fused), np.isnan(scores).all(axis=0))
+
+    def test_it_is_learned_without_labels(self, rng):
+        _, log_odds, base = self.drawn(rng)
+        found = learn_covariance(log_odds, base)
+        np.testing.assert_allclose(found, self.covariance, atol=0.1)
+
+    @pytest.mark.parametrize("overlap", [0.0, 0.4, 0.9])
+    def test_equal_overlaps_of_equal_views_are_one_number(self, rng, overlap):
+        _, log_odds, base = self.drawn(rng, n=80)
+        equal = 3.0 * (overlap + (1 - overlap) * np.eye(3))
+        fused = add_evidence(log_odds, base, equal)
+        np.testing.assert_allclose(fused, add_evidence(log_odds, base, overlap))
+
+    def test_no_evidence_counts_against_itself(self):
+        """The best factor of the weak one of two views that overlap would be negative."""
+        covariance = np.array([[0.1, 0.9], [0.9, 10.0]])
+        assert (np.linalg.solve(covariance, np.diag(covariance)) < 0).any()
+        log_odds = np.array([[[2.0]], [[5.0]]])
+        assert add_evidence(log_odds, np.zeros(1), covariance) == pytest.approx(5.0)
+
+    def test_of_few_rows_it_is_the_usual_number(self, rng):
+        _, log_odds, base = self.drawn(rng, n=FEWEST_ROWS - 1)
+        assert learn_covariance(log_odds, base) is None
+        P = dict(zip("abc", expit(log_odds), strict=True))
+        found = fuse(P, base_rates=expit(base), overlap="pairs")
+        np.testing.assert_allclose(found, fuse(P, base_rates=expit(base), overlap=USUAL_OVERLAP))
+
+    def test_order_of_views_does_not_matter(self, rng):
+        _, log_odds, base = self.drawn(rng, n=300)
+        P = dict(zip("abc", expit(log_odds), strict=True))
+        given = {"base_rates": expit(base), "overlap": "pairs"}
+        turned = fuse({view: P[view] for view in "cab"}, **given)
+        np.testing.assert_allclose(fuse(P, **given), turned)
 
 
 class TestWideTables:

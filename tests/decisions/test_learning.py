@@ -13,7 +13,12 @@ from sklearn.metrics import f1_score, log_loss
 
 from naim3l import NAIM3L, NAIM3LCV, Decisions, evaluate, fuse, load
 from naim3l.datasets import make_unpaired
-from naim3l.decisions.fusion import USUAL_OVERLAP, add_evidence, learn_overlap
+from naim3l.decisions.fusion import (
+    USUAL_OVERLAP,
+    add_evidence,
+    learn_covariance,
+    learn_overlap,
+)
 from naim3l.decisions.held_out import hold_out_folds
 from naim3l.decisions.learning import (
     MOST_SIMULATED,
@@ -340,7 +345,9 @@ class TestFuse:
             np.testing.assert_allclose(model.fuse(samples, "scores", overlap=overlap), expected)
             same = fuse(P, base_rates=model.view_rates_, overlap=overlap)
             np.testing.assert_allclose(found, same, rtol=1e-6)
-        assert model.fusion_overlap_ is None  # numbers that are given are not kept
+        by_pairs = add_evidence(log_odds, base, learn_covariance(log_odds, base))
+        np.testing.assert_allclose(model.fuse(samples, "scores", overlap="pairs"), by_pairs)
+        assert model.fusion_overlap_ is None  # neither these nor numbers that are given are kept
         np.testing.assert_allclose(
             model.fuse(samples), expit(add_evidence(log_odds, base, learn_overlap(log_odds, base)))
         )
@@ -461,7 +468,7 @@ class TestFuse:
             model.fuse(samples, "labels", decide="best")
         with pytest.raises(ValueError, match="decide must be one of"):
             model.fuse(samples, "labels", decide=0.3)
-        with pytest.raises(ValueError, match="overlap must be a number from 0 to 1, or 'auto'"):
+        with pytest.raises(ValueError, match="overlap must be a number from 0 to 1, 'auto'"):
             model.fuse(samples, overlap=2)
         plain = fitted(MODELS[2], separate, "sign")
         with pytest.raises(ValueError, match="decide='f1' needs scores of held-out entries"):
@@ -542,9 +549,9 @@ class TestSimulatedSamples:
         log_odds = [curve.log_odds(scores[rows]) for curve, rows in pairs]
         L, Y = simulate_samples(log_odds, [truth[rows] for _, rows in pairs])
         fused = add_evidence(L, np.stack([curve.base for curve, _ in pairs]))
+        cuts = model.fit(separate.views, separate.labels).decisions_.fused_cuts
         for rule in LEARNED:
-            expected = fit_cuts(fused, Y, rule)
-            np.testing.assert_allclose(model.decisions_.fused_cuts[rule], expected)
+            np.testing.assert_allclose(cuts[rule], fit_cuts(fused, Y, rule))
 
 
 def test_price_of_a_hand_made_table():

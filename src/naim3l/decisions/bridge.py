@@ -9,12 +9,14 @@ known entries that are left out one at a time.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import expit
 
 from naim3l._arrays import Matrix
+from naim3l._threads import blas_threads, thread_map
 from naim3l.decisions.label_correlation import Conditional, LabelCorrelation
 from naim3l.files.stored import Nested, Number
 
@@ -183,17 +185,19 @@ def learn_bridge(
     total = LabelCorrelation.total(part for of_table in parts for part in of_table)
     if not (np.triu(total.counts, 1) > 0).any():
         return None
-    losses = np.zeros((len(NOISES), len(STRENGTHS)))
-    for v, (log_odds, truth) in enumerate(tables):
-        whole = LabelCorrelation.total(parts[v])
+
+    def losses_of(v: int, fold: int) -> Matrix:
         used = np.flatnonzero(np.isfinite(found[v]).any(axis=1))
         used = used[:: max(1, -(-len(used) // MOST_ROWS))]
-        for fold in range(N_FOLDS):
-            rows = used[folds[v][used] == fold]
-            others = [of_table[fold] for of_table in parts] if disjoint else [parts[v][fold]]
-            rest = (total if disjoint else whole) - LabelCorrelation.total(others)
-            if len(rows):
-                losses += _losses(rest, found[v][rows], log_odds[rows], truth[rows])
+        rows = used[folds[v][used] == fold]
+        others = [of_table[fold] for of_table in parts] if disjoint else [parts[v][fold]]
+        rest = (total if disjoint else LabelCorrelation.total(parts[v])) - LabelCorrelation.total(
+            others
+        )
+        return _losses(rest, found[v][rows], *(of[rows] for of in tables[v]))
+
+    places = product(range(len(tables)), range(N_FOLDS))
+    losses = np.sum(thread_map(lambda at: losses_of(*at), places, blas_threads()), axis=0)
     penalised = losses + 0.5 * HOLD_STRENGTH * np.square(STRENGTHS)
     i, j = np.unravel_index(np.argmin(penalised), losses.shape)
     gain = 1 - losses[i, j] / losses[0, 0] if losses[0, 0] > 0 else 0.0

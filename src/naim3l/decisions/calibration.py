@@ -16,6 +16,7 @@ from scipy.optimize import root_scalar
 from scipy.special import expit, log_expit, logit
 
 from naim3l._arrays import Mask, Matrix
+from naim3l._threads import blas_threads, thread_map
 from naim3l.files.stored import Array
 
 # Precisions of the normal priors that draw a slope towards the common one, and an offset towards 0.
@@ -159,8 +160,9 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
         for table, (centre, spread), base in zip(tables, scales, bases, strict=True)
     ]
     common = _nested_slope(entries, 0.0)
-    found = []
-    for table, (centre, spread), own, base in zip(tables, scales, entries, bases, strict=True):
+
+    def fit(v: int) -> Calibration:
+        table, (centre, spread), own, base = tables[v], scales[v], entries[v], bases[v]
         around = np.full(len(base), _nested_slope([own], common))
         slope, offset = _own_curves(own, around, base)
         p = expit(slope[own.labels] * own.standard + offset[own.labels])
@@ -170,8 +172,9 @@ def fit_calibrations(tables: Sequence[HeldOutScores], rates: Matrix) -> list[Cal
         spread = np.where(np.isfinite(spread), spread, 1.0)
         standard = compress((table.final - centre) / spread)
         shift = centring_shift(base, slope * standard)
-        found.append(Calibration(centre, spread, slope, shift, base, informed))
-    return found
+        return Calibration(centre, spread, slope, shift, base, informed)
+
+    return thread_map(fit, range(len(tables)), blas_threads())
 
 
 def held_out_losses(table: HeldOutScores, base: Matrix) -> Matrix:

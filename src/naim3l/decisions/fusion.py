@@ -9,6 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import nnls
 from scipy.special import expit, logit
 
 from naim3l._arrays import Mask, Matrix
@@ -20,7 +21,7 @@ from naim3l.files.stored import Array, ListOf, Nested, Number
 from naim3l.input.batches import Batch
 
 FUSIONS = ("evidence", "mean")
-AUTO = "auto"
+AUTO, PAIRS = "auto", "pairs"
 # Overlap where too few rows have several views to learn it from.
 USUAL_OVERLAP, MOST_OVERLAP = 0.1, 0.95
 # Rows that two views need to have in common, and rows that count as much as the usual overlap.
@@ -56,8 +57,9 @@ def add_evidence(log_odds: Matrix, base: Matrix, overlap: Matrix | float = 0.0) 
         Calibrated log-odds by view, NaN in the rows of samples that lack the view.
     base : ndarray of shape (n_labels,) or (n_views, n_labels)
         Log-odds of the rates of the labels, in all views or in each.
-    overlap : float or ndarray of shape (n_labels,)
-        From 0 for independent views to 1 for identical ones.
+    overlap : float, or ndarray of shape (n_labels,) or (n_views, n_views)
+        From 0 for independent views to 1 for identical ones; or a result of `learn_covariance`,
+        with which the sum is weighted so that it tells samples with a label best from others.
 
     Returns
     -------
@@ -67,10 +69,32 @@ def add_evidence(log_odds: Matrix, base: Matrix, overlap: Matrix | float = 0.0) 
     present = ~np.isnan(log_odds)
     n_views = present.sum(axis=0)
     start = np.where(present, np.broadcast_to(base, (len(log_odds), base.shape[-1]))[:, None], 0.0)
-    evidence = np.where(present, log_odds - start, 0.0).sum(axis=0)
+    if np.ndim(overlap) == 2:
+        factors = _discriminant(present, np.asarray(overlap))
+    else:
+        factors = 1 / (1 + np.asarray(overlap) * np.maximum(n_views - 1, 0))
     total = start.sum(axis=0) / np.maximum(n_views, 1)
-    total += evidence / (1 + overlap * np.maximum(n_views - 1, 0))
+    total += np.where(present, factors * (log_odds - start), 0.0).sum(axis=0)
     return np.where(n_views == 0, np.nan, total)
+
+
+def _discriminant(present: Mask, covariance: Matrix) -> Matrix:
+    """Factors of the evidence of the views that a sample has, of the shape of ``present``.
+
+    Calibrated evidence differs between the samples with a label and those without it by its
+    variance within each of the two, so Fisher's discriminant has the factors w of ``C w = diag C``,
+    which are 1 for a view alone. None is negative, as evidence for a label never counts against it.
+    """
+    flat = present.reshape(len(present), -1)
+    patterns, of = np.unique(np.packbits(flat, axis=0), axis=1, return_inverse=True)
+    patterns = np.unpackbits(patterns, axis=0, count=len(present)).astype(bool)
+    factors = np.zeros(patterns.shape)
+    for pattern, w in zip(patterns.T, factors.T, strict=True):
+        C = covariance[np.ix_(pattern, pattern)]
+        if len(C):
+            root = np.linalg.cholesky(C)
+            w[pattern] = nnls(root.T, np.linalg.solve(root, np.diag(C)))[0]
+    return factors[:, of.ravel()].reshape(present.shape)
 
 
 def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
@@ -85,12 +109,50 @@ def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
     Log-odds and ``base`` are those of `add_evidence`. The overlap is at most `MOST_OVERLAP`, and
     None where no two views have enough samples in common.
     """
+    pairs = _within_groups(log_odds, base)
+    apart = np.tri(len(log_odds), k=-1, dtype=bool)
+    within, scale = (pairs[name][apart].sum() for name in ("within", "scale"))
+    if scale <= 0:
+        return None
+    found, most = float(np.clip(within / scale, 0.0, MOST_OVERLAP)), pairs["most"][apart].max()
+    return float((most * found + PRIOR_ROWS * USUAL_OVERLAP) / (most + PRIOR_ROWS))
+
+
+def learn_covariance(log_odds: Matrix, base: Matrix) -> Matrix | None:
+    """Covariance of the views' evidence within the samples with a label, and without it.
+
+    (n_views, n_views); means over labels. Parameters are those of `learn_overlap`, to which the
+    correlation of two views with few samples in common is drawn.
+    """
+    common = learn_overlap(log_odds, base)
+    if common is None:
+        return None
+    pairs = _within_groups(log_odds, base)
+    most, scale = pairs["most"], pairs["scale"]
+    own = np.divide(pairs["within"], scale, where=scale > 0, out=np.zeros_like(scale))
+    R = (most * own + PRIOR_ROWS * common) / (most + PRIOR_ROWS)
+    np.fill_diagonal(R, 1.0)
+    eigenvalues, V = np.linalg.eigh(np.clip(R, 0.0, 1.0))
+    R = (V * np.maximum(eigenvalues, 1 - MOST_OVERLAP)) @ V.T
+    variances, n = (np.diag(pairs[name]) for name in ("within", "n"))
+    # A view that says nothing has no evidence that a factor could change.
+    spread = np.sqrt(np.where(variances > 0, variances / np.maximum(n, 1), 1.0) / np.diag(R))
+    return np.asarray(R * np.outer(spread, spread))
+
+
+def _within_groups(log_odds: Matrix, base: Matrix) -> dict[str, Matrix]:
+    """For each pair of views, and each view with itself, (n_views, n_views), sums over labels.
+
+    Of covariances within the groups and products of standard deviations there, times samples in
+    common, and of these, "n"; "most" is their number for a label.
+    """
     base = np.broadcast_to(base, (len(log_odds), log_odds.shape[-1]))
     evidence, P = log_odds - base[:, None], expit(log_odds)
     contrast = [_between_groups(e, p) for e, p in zip(evidence, P, strict=True)]
-    within = scale = most = 0.0
+    names, shape = ("within", "scale", "n", "most"), (len(evidence),) * 2
+    found: dict[str, Matrix] = {name: np.zeros(shape) for name in names}
     for u in range(len(evidence)):
-        for v in range(u):
+        for v in range(u + 1):
             both = np.isfinite(evidence[u]) & np.isfinite(evidence[v])
             n = both.sum(axis=0)
             used, count = n >= FEWEST_ROWS, np.maximum(n, 1)
@@ -104,13 +166,15 @@ def learn_overlap(log_odds: Matrix, base: Matrix) -> float | None:
                 for part, w in zip(centred, (u, v), strict=True)
             ]
             weight = np.where(used, n, 0.0)  # more samples count more
-            within += float(weight @ (covariance - between * contrast[u] * contrast[v]))
-            scale += float(weight @ (spreads[0] * spreads[1]))
-            most = max(most, float(weight.max(initial=0.0)))
-    if scale <= 0:
-        return None
-    found = float(np.clip(within / scale, 0.0, MOST_OVERLAP))
-    return (most * found + PRIOR_ROWS * USUAL_OVERLAP) / (most + PRIOR_ROWS)
+            sums = {
+                "within": weight @ (covariance - between * contrast[u] * contrast[v]),
+                "scale": weight @ (spreads[0] * spreads[1]),
+                "n": weight.sum(),
+                "most": weight.max(initial=0.0),
+            }
+            for name, value in sums.items():
+                found[name][u, v] = found[name][v, u] = value
+    return found
 
 
 def _between_groups(evidence: Matrix, P: Matrix) -> Matrix:
@@ -239,11 +303,13 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AU
         ``view_rates_``, where rates differ between views. If given, scores must be probabilities,
         and the evidence of each view beyond its rate is added up, which is usually more accurate
         than the mean. By default the mean over views is returned.
-    overlap : float from 0 to 1, or "auto", default="auto"
+    overlap : float from 0 to 1, "auto" or "pairs", default="auto"
         How much of what a view says the other views say, too; only with ``base_rates``. The sum of
         the evidence of n views is divided by 1 + overlap (n - 1), so that identical views count
         as one view with 1, and independent views count in full with 0. "auto" learns it from
         these rows, whose labels need not be known; with fewer than 20 rows in two views it is 0.1.
+        "pairs" learns an overlap of each pair of views, and how much each says, for hundreds of
+        rows: views that resemble others, such as two histograms of colours, then count less.
 
     Returns
     -------
@@ -267,7 +333,7 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AU
     """
     check_overlap(overlap)
     if overlap not in (AUTO, 0) and base_rates is None:
-        raise ValueError(f"overlap={overlap:g} has no effect on the mean; give base_rates, too.")
+        raise ValueError(f"overlap={overlap!r} has no effect on the mean; give base_rates, too.")
     if base_rates is None:
         stacked, labels, contain = stack_views(scores)
         return contain(fuse_arrays(stacked))
@@ -277,11 +343,13 @@ def fuse(scores: Mapping[str, Any], *, base_rates: Any = None, overlap: Any = AU
 
 
 def check_overlap(overlap: Any) -> None:
-    """Refuse anything but a number from 0 to 1, or "auto"."""
+    """Refuse anything but a number from 0 to 1, "auto" or "pairs"."""
     is_number = isinstance(overlap, Real) and not isinstance(overlap, bool)
-    is_auto = isinstance(overlap, str) and overlap == AUTO
-    if not is_auto and not (is_number and 0 <= overlap <= 1):
-        raise ValueError(f"overlap must be a number from 0 to 1, or {AUTO!r}, got {overlap!r}.")
+    is_name = isinstance(overlap, str) and overlap in (AUTO, PAIRS)
+    if not is_name and not (is_number and 0 <= overlap <= 1):
+        raise ValueError(
+            f"overlap must be a number from 0 to 1, {AUTO!r} or {PAIRS!r}, got {overlap!r}."
+        )
 
 
 def stack_views(
@@ -419,9 +487,9 @@ def _log_odds(P: Matrix) -> Matrix:
     return np.asarray(logit(np.clip(P, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)))
 
 
-def overlap_of(log_odds: Matrix, base: Matrix, overlap: Any = AUTO) -> float:
-    """The given overlap, or for "auto" the one of these views, or the usual one."""
-    if overlap != AUTO:
+def overlap_of(log_odds: Matrix, base: Matrix, overlap: Any = AUTO) -> Any:
+    """The given overlap, or the one learned from these views, or the usual one."""
+    if not isinstance(overlap, str):
         return float(overlap)
-    found = learn_overlap(log_odds, base)
+    found = (learn_overlap if overlap == AUTO else learn_covariance)(log_odds, base)
     return USUAL_OVERLAP if found is None else found

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from naim3l._arrays import Mask, Matrix
+from naim3l._threads import blas_threads, thread_map
 from naim3l.decisions.borrowing import (
     AbsentLabel,
     Borrowing,
@@ -28,6 +30,7 @@ from naim3l.decisions.fusion import (
     fuse_arrays,
     fuse_views,
     learn_overlap,
+    overlap_of,
 )
 from naim3l.decisions.rules import LEARNED, RULES, SIGN, Decisions, fit_cuts, fixed_thresholds
 from naim3l.files.stored import Array, MapOf, Maybe, Nested, Number
@@ -148,6 +151,7 @@ class LearnedDecisions:
             self.overlap = learn_overlap(log_odds, base)
         if overlap == AUTO:
             overlap = USUAL_OVERLAP if self.overlap is None else self.overlap
+        overlap = overlap_of(log_odds, base, overlap)
         fused = add_evidence(log_odds, base, overlap) + fuse_arrays(common)
         of_views = [curve.log_odds_at(at[view]) for view, curve in zip(scores, curves, strict=True)]
         missing = np.isnan(log_odds)
@@ -228,7 +232,7 @@ def learn_decisions(
     never records are predicted there through others. ``shared`` are parts of the rows' scores, as
     for `LearnedDecisions.fuse_separate`.
     """
-    decisions, log_odds, truths, cuts = _learn_rules(rules, start, problem, scores, final)
+    decisions, log_odds, truths, cuts = learn_rules(rules, start, problem, scores, final)
     for rule in cuts:
         decisions.prices[rule] = _price(log_odds, truths, rule)
     if len(truths) > 1:
@@ -246,7 +250,8 @@ def learn_decisions(
             common = simulate_samples(evidence_of, list(truths.values()))[0]
         # Drawn independently, so without overlap; only shared columns are those of one entry.
         fused = add_evidence(simulated - common, rates) + _of_one(common)
-        decisions.fused_cuts = {rule: fit_cuts(fused, labels, rule) for rule in LEARNED}
+        found = thread_map(lambda rule: fit_cuts(fused, labels, rule), LEARNED, blas_threads())
+        decisions.fused_cuts = dict(zip(LEARNED, found, strict=True))
     if rules.probabilities:
         pairs = [(log_odds[name], truths[name]) for name in truths]
         decisions.bridge = learn_bridge(
@@ -284,7 +289,7 @@ def _learn_borrowing(
             thresholds[name][borrowing.absent] = at[borrowing.absent]
 
 
-def _learn_rules(
+def learn_rules(
     rules: Decisions, start: LearnedDecisions, problem: Problem, scores: Matrix, final: Matrix
 ) -> tuple[LearnedDecisions, Thresholds, Thresholds, dict[str, Thresholds]]:
     """Calibrations and thresholds; held-out log-odds and labels by block, and cuts by rule."""
@@ -299,10 +304,11 @@ def _learn_rules(
     tables = [HeldOutScores(parts[0][name], truths[name], parts[1][name]) for name in names]
     curves = dict(zip(names, fit_calibrations(tables, problem.table_rates), strict=True))
     log_odds = {name: curves[name].log_odds(parts[0][name]) for name in names}
-    cuts = {
-        rule: {name: fit_cuts(log_odds[name], truths[name], rule) for name in names}
-        for rule in LEARNED
-    }
+    places = list(product(LEARNED, names))
+    fit = lambda at: fit_cuts(log_odds[at[1]], truths[at[1]], at[0])  # noqa: E731
+    cuts: dict[str, Thresholds] = {rule: {} for rule in LEARNED}
+    for (rule, name), of in zip(places, thread_map(fit, places, blas_threads()), strict=True):
+        cuts[rule][name] = of
     for rule, of_rule in cuts.items():
         decisions.rules[rule] = {name: curves[name].scores_at(of_rule[name]) for name in names}
     if rules._learned_rule:
@@ -366,9 +372,9 @@ def _of_one(values: Matrix) -> Matrix:
 
 def _price(log_odds: Thresholds, truths: Thresholds, rule: str) -> Price:
     """What a rule reaches on held-out entries of all tables, whose cuts come from other rows."""
-    right = guessed = found = called = yes = n = 0
-    for name, truth in truths.items():
-        L, Y = log_odds[name], truth
+
+    def count(name: str) -> list[int]:
+        L, Y = log_odds[name], truths[name]
         rows = np.flatnonzero((np.isfinite(L) & np.isfinite(Y)).any(axis=1))
         rows = rows[:: max(1, -(-len(rows) // MOST_SIMULATED))]
         L, Y = L[rows], Y[rows]
@@ -378,10 +384,12 @@ def _price(log_odds: Thresholds, truths: Thresholds, rule: str) -> Price:
             predicted[here] = L[here] > fit_cuts(L[~here], Y[~here], rule)
         positive, predicted = known & (Y == 1), known & predicted
         of_label, n_known = positive.sum(axis=0), known.sum(axis=0)
-        right += int((known & (predicted == positive)).sum())
-        guessed += int(np.maximum(of_label, n_known - of_label).sum())
-        found, called = found + int((positive & predicted).sum()), called + int(predicted.sum())
-        yes, n = yes + int(of_label.sum()), n + int(n_known.sum())
+        guessed = np.maximum(of_label, n_known - of_label)
+        counted = known & (predicted == positive), guessed, positive & predicted, predicted
+        return [int(part.sum()) for part in (*counted, of_label, n_known)]
+
+    counts = np.sum(thread_map(count, truths, blas_threads()), axis=0).tolist()
+    right, guessed, found, called, yes, n = counts
     return Price(right / max(n, 1), guessed / max(n, 1), 2 * found / max(yes + called, 1))
 
 
@@ -403,7 +411,7 @@ def held_out_predictions(
     for fold in range(max(fold_of.max(), 0) + 1):  # without entries, all are NaN
         here = fold_of == fold
         others = np.where(here, np.nan, scores)
-        decisions, *_ = _learn_rules(rules, start, problem, others, final)
+        decisions, *_ = learn_rules(rules, start, problem, others, final)
         own = scores_by_block(problem, np.where(here, scores, np.nan), decisions.evidence, names)
         for name, S in own.items():
             curve = decisions.calibrations.get(name)

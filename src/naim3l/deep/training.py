@@ -128,7 +128,8 @@ class Trainer:
         self._rows = [X if sparse.issparse(X) else as_tensor(X, device) for X in self.features]
         n_rows = [X.shape[0] for X in self.features]
         self.n_rows, tables = sum(n_rows), [np.split(Y, np.cumsum(n_rows)[:-1]) for Y in labels]
-        truth = as_tensor(np.stack([np.where(Y == 0, np.nan, Y > 0) for Y in labels]), device)
+        signed = torch.from_numpy(np.stack(labels).astype(np.int8)).to(device)
+        truth = torch.where(signed == 0, torch.nan, (signed > 0).float())
         self._truth, self._n_positive = truth.split(n_rows, dim=1), (truth > 0).sum(dim=1)
         self._each = torch.arange(n, device=device)[:, None]
         # The user's modules may normalise over rows, which needs at least two, and learn from all.

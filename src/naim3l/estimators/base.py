@@ -35,6 +35,7 @@ from naim3l.decisions.learning import (
     SharedParts,
     fixed_decisions,
     learn_decisions,
+    learn_rules,
 )
 from naim3l.decisions.rules import RULES, Decisions
 from naim3l.estimators.chunked import lazily, scores_of_chunks
@@ -380,10 +381,11 @@ class ViewPredictor(BaseEstimator):
             What to return; scores are log-odds if the model has probabilities.
         decide : str, optional
             For labels: rule to use instead of that of the fit, as for `predict`.
-        overlap : float from 0 to 1, or "auto", default="auto"
+        overlap : float from 0 to 1, "auto" or "pairs", default="auto"
             How much of what a view says the others say, too, see `naim3l.fuse`. "auto" is learned
             from the first tables with at least 20 samples in two views, whose labels need not be
-            known, and then kept as ``fusion_overlap_``, also in a file; before, it is 0.1.
+            known, and then kept as ``fusion_overlap_``, also in a file; before, it is 0.1. "pairs"
+            is learned from these tables alone.
 
         Returns
         -------
@@ -875,11 +877,13 @@ class ViewModel(ViewPredictor):
         if shared is not None:
             self.shared_, scores, final = shared.learn(self.views_, scores, final)
             parts = shared.parts(self.shared_)
-        if self._held_out is not None:
-            self._held_out.append((rows, scores, final))
         rules, start = Decisions.of(self.decide), self._fixed_decisions()
         given = rules, start, rows, scores, final
-        self.decisions_ = learn_decisions(*given, borrow=self._borrows, shared=parts)
+        if self._held_out is not None:  # for a blend, which decides on several tables and labels
+            self._held_out.append((rows, scores, final))
+            self.decisions_, *_ = learn_rules(*given)
+        else:
+            self.decisions_ = learn_decisions(*given, borrow=self._borrows, shared=parts)
         return shared
 
     def _fit_held_out(self, X: Any, y: Any) -> tuple[Any, Matrix, Matrix]:
