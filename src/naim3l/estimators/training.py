@@ -200,7 +200,7 @@ class Reader:
     n_rows: int | None  # of the whole table, if it is known
     seed: int  # of the hashes of rows
     number: int  # of the table, for these hashes
-    most: int = SAMPLE_ROWS  # of a sample
+    most: int  # rows of a sample
 
     def signed(self, labels: Batch) -> NDArray[np.int8]:
         """Labels of a batch as 1, -1 and 0, (n_rows, n_labels)."""
@@ -375,9 +375,10 @@ class Training:
     names: TableNames
     specs: dict[str, FeatureSpec]
 
-    seed, sample_rows = 0, SAMPLE_ROWS
+    seed = 0
 
     def __post_init__(self) -> None:
+        self.sample_rows = SAMPLE_ROWS
         self.plans: dict[str, ViewPlan | None] = {}
         self.shared: SharedColumns | None = None
         self.decoders: dict[str, LabelDecoder] = {}  # by table, as the rest
