@@ -2,7 +2,7 @@
 
 import sqlite3
 from contextlib import closing
-from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -34,15 +34,14 @@ def in_duckdb(tables, query):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    if find_spec("pgserver") is None:
-        pytest.skip("needs pgserver: pip install pgserver")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-        import pgserver
-
-    with pgserver.get_server(tmp_path_factory.mktemp("pg")) as found:
-        yield found.get_uri()
+def server():
+    # Not in a folder of pytest, which no other user may read, as whom the server runs.
+    with TemporaryDirectory(prefix="naim3l-") as folder:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_RUNTIME_DIR", folder)
+            import pgserver
+        with pgserver.get_server(f"{folder}/data") as found:
+            yield found.get_uri()
 
 
 @pytest.fixture(

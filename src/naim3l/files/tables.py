@@ -70,7 +70,7 @@ def open_table(source: Any) -> "FileTable":
         return _stream_table(source)
     given = source if isinstance(source, list | tuple) else [source]
     sources = [_expanded(entry) for entry in given]
-    if any(map(is_store, sources)):
+    if any(map(is_store, filter(URL.match, sources))):
         return _open_store(sources)
     shown = [show_source(entry) for entry in sources]
     name = shown[0] if len(shown) == 1 else some(shown, 3, str)
@@ -283,9 +283,10 @@ class Stamp:
 
 def is_folder(source: str) -> bool:
     """Whether a source is a folder or a pattern of files, instead of one table."""
-    if is_store(source):
-        return is_store_folder(source, _FILES)
-    source = local_path(source)
+    if URL.match(source):
+        if is_store(source):
+            return is_store_folder(source, _FILES)
+        source = local_path(source)
     # A question mark alone makes no pattern, as misspelt addresses have some.
     is_pattern = any(sign in source for sign in "*[") and not os.path.exists(source)
     return not URL.match(source) and (is_pattern or os.path.isdir(source))
@@ -294,7 +295,7 @@ def is_folder(source: str) -> bool:
 def source_files(source: Source) -> list[Path]:
     """Files that `open_table` reads; none for a database that is not a file."""
     text = _expanded(source)
-    if is_store(text):
+    if URL.match(text) and is_store(text):
         return []
     if is_folder(text):
         return _files_of(text)
@@ -326,8 +327,8 @@ def check_file(path: Path) -> None:
 
 
 def _expanded(source: Source) -> str:
-    text = local_path(os.fspath(source))
-    return text if URL.match(text) else os.path.expanduser(text)
+    text = os.fspath(source)
+    return local_path(text) if URL.match(text) else os.path.expanduser(text)
 
 
 def _path_and_name(source: str) -> tuple[Path, str | None]:
