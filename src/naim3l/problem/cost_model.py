@@ -196,7 +196,8 @@ def fitting_sample(widths: Mapping[str, int], n_labels: int, most: int, memory: 
     ``widths`` are the encoded columns of each view, and of the columns that it shares.
     """
     numbers = sum(widths.values()) + len(widths) * n_labels
-    return min(most, int(SHARE_OF_SAMPLES * memory / (8 * N_SAMPLE_COPIES * max(numbers, 1))))
+    fitting = SHARE_OF_SAMPLES * memory / (8 * N_SAMPLE_COPIES * max(numbers, 1))
+    return max(min(most, int(fitting)), 1)
 
 
 def refuse_blocks(statistics: Sequence[RowStatistics], memory: float | None = None) -> None:
