@@ -31,7 +31,7 @@ class ArrowBatch(Batch):
     ) -> None:
         self.table, self._index, self.origin = table, index, origin
         self.column_word, self.positions = column_word, positions
-        self.columns, self.shape = list(table.column_names), table.shape
+        self.columns, self.shape, self.is_frame = list(table.column_names), table.shape, True
         self._distinct: dict[int, tuple[NDArray[np.intp], list[Any]]] = {}
         self._numbers: dict[int, NDArray[np.float64]] = {}
 
@@ -42,10 +42,6 @@ class ArrowBatch(Batch):
     @cached_property
     def frame(self) -> Any:  # type: ignore[override]
         return as_frame(self.data, self.origin, self.column_word)
-
-    @property
-    def is_frame(self) -> bool:
-        return True
 
     @property
     def head(self) -> Any:

@@ -58,6 +58,7 @@ class Batch:
         self.origin = Origin(origin) if isinstance(origin, str) else origin
         self.column_word, self.positions = column_word, positions
         self.frame = as_frame(data, self.origin, column_word)
+        self.is_frame = self.frame is not None  # its columns may have names and types of their own
         self.data = as_matrix(data, self.origin) if self.frame is None else data
         self.columns = None if self.frame is None else self._column_names()
         self.shape: tuple[int, int] = (self.data if self.frame is None else self.frame).shape
@@ -111,11 +112,6 @@ class Batch:
         frame = None if self.frame is None else self.frame.filter(mask.tolist())
         part = self.data[mask] if frame is None else frame.to_native()
         return Batch(part, self.origin.take(mask), self.column_word, self.positions)
-
-    @property
-    def is_frame(self) -> bool:
-        """Whether it is a data frame, whose columns may have names and types of their own."""
-        return self.frame is not None
 
     @property
     def head(self) -> Any:
