@@ -32,7 +32,9 @@ class TestHelp:
             "check",
             "report",
             "inspect",
+            "export",
             "demo",
+            "compare",
             "plan",
             "collect",
         ]
