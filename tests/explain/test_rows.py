@@ -512,8 +512,8 @@ def test_a_wide_table_with_rows_of_one_id():
 
 QUICK = {"NAIM3LCV": {"lams": 2, "ridges": (1.0,), "cv": 3}, "PerViewBoosting": {"max_trees": 10}}
 OF_KERNELS = {"features": Kernel("rbf", n_landmarks=30)}
-MODELS = [name for name in estimators.__all__ if isinstance(getattr(estimators, name), type)]
-EVERY = [(name, QUICK.get(name, {})) for name in MODELS]
+CLASSES = [name for name in estimators.__all__ if isinstance(getattr(estimators, name), type)]
+EVERY = [(name, QUICK.get(name, {})) for name in CLASSES]
 EVERY += [("NAIM3L", OF_KERNELS), ("LabelSubspaceRidge", OF_KERNELS)]
 EVERY += [pytest.param("DeepNAIM3L", {"device": "cpu"}, marks=pytest.mark.torch)]
 

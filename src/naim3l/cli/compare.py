@@ -37,6 +37,7 @@ def compare(
     """
     with report_errors():
         from naim3l.cli.settings import make_settings
+        from naim3l.cli.tables import is_chunked
         from naim3l.estimators.methods import all_methods, compare_methods
         from naim3l.files.atomic_write import check_outputs, write_text
         from naim3l.files.errors import ReadError
@@ -44,9 +45,9 @@ def compare(
         words = {"yes": yes, "no": no, "unknown": unknown}
         settings = make_settings(views, config, labels, labels_file, ids, None, words)
         check_outputs([] if figure is None else [figure], settings.files(config))
+        if is_chunked(settings, None, None):
+            raise ReadError("compare reads tables into memory; name single files.")
         with open_study(settings, (None, None), verbose=0) as study:
-            if study.chunked:
-                raise ReadError("compare reads tables into memory; name single files.")
             tables, found = {name: of.data for name, of in study.X.items()}, list[Any]()
             methods = all_methods(seed, study.model.features)
             given = {"n_folds": folds, "random_state": seed, "verbose": int(not as_json)}
