@@ -20,7 +20,7 @@ TESTS := -m pytest -n auto --dist worksteal
 help:
 	@echo "make demo         train on the yeast data under all three challenges and print a table"
 	@echo "make test         run the unit tests in random order; SEED=number repeats an order"
-	@echo "make test-extras  run the tests that need torch, dask, databases or the real datasets"
+	@echo "make test-extras  run the slow tests, and those that need torch, dask, databases or real data"
 	@echo "make test-flwr    run the tests that need Flower, in an environment of its own"
 	@echo "make test-bench   run the tests of the laboratory, bench/, in an environment of its own"
 	@echo "make test-oldest  run the unit tests with the oldest versions that pyproject.toml allows"
@@ -39,10 +39,10 @@ demo: $(VENV)/.run
 test test-extras test-flwr test-bench test-oldest docs: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
-	$(BIN)/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
+	$(BIN)/python $(TESTS) -m "not slow" $(if $(SEED),--randomly-seed=$(SEED))
 
 test-extras: $(EXTRAS)/.test
-	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask or places"
+	$(EXTRAS)/bin/python $(TESTS) -m "torch or data or dask or places or slow"
 	cd bench && ../$(EXTRAS)/bin/python $(TESTS) -m torch
 
 # Warnings are of packages that Flower brings, and of threads that still listen when a test ends.
@@ -54,7 +54,7 @@ test-bench: $(BENCH)/.test
 	cd bench && ../$(BENCH)/bin/python $(TESTS) $(if $(SEED),--randomly-seed=$(SEED))
 
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python $(TESTS) -W ignore::DeprecationWarning  # raised by newer packages next to the oldest ones
+	$(OLDEST)/bin/python $(TESTS) -m "not slow" -W ignore::DeprecationWarning  # raised by newer packages next to the oldest ones
 
 fuzz: MINUTES ?= 5
 fuzz: SEED ?= 0

@@ -86,6 +86,8 @@ def to_sqlite(frame, path):
 
 
 FILES = {"lab.csv": to_csv, "lab.parquet": to_parquet, "lab.xlsx": to_xlsx, "lab.db": to_sqlite}
+# Every door of a command takes seconds; these formats differ only in how they are read.
+SLOW = {"lab.xlsx": pytest.mark.slow, "lab.db": pytest.mark.slow}
 
 
 def source(name, frame, folder):
@@ -154,7 +156,7 @@ PYTHON = [
 ]
 DOORS = [
     *PYTHON,
-    *(f"$ {name}" for name in FILES),
+    *(pytest.param(f"$ {name}", marks=SLOW.get(name, ())) for name in FILES),
     *(
         pytest.param(f"$ {name} --memory 1GB", marks=DASK)
         for name in ("csv", "parquet", "lab.csv", "lab.parquet")
@@ -285,7 +287,11 @@ def test_a_tenth_of_odd_cells_is_missing_and_more_is_refused(door, n_odd, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", [*FILES, *(pytest.param(n, marks=DASK) for n in ("csv", "parquet"))]
+    "name",
+    [
+        *(pytest.param(n, marks=SLOW.get(n, ())) for n in FILES),
+        *(pytest.param(n, marks=DASK) for n in ("csv", "parquet")),
+    ],
 )
 def test_init_drafts_what_fit_does(name, by_pandas, tmp_path):
     needs("tomlkit")

@@ -56,6 +56,7 @@ TOLD = {
 }
 
 
+@pytest.mark.slow
 def test_errors_crashes_and_hangs_are_told_and_their_files_kept(tmp_path):
     (tmp_path / "misbehaving.py").write_text(MISBEHAVING)
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])

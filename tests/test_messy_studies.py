@@ -17,6 +17,7 @@ from study import done
 pytestmark = pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_from_files_to_pages(name, tmp_path, monkeypatch):
     """One test, because the fit is most of the work."""

@@ -239,6 +239,7 @@ def test_scores_are_those_of_trees_fitted_to_the_known_rows_of_each_label(plante
         np.testing.assert_allclose(found[:, k], expected, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_held_out_rows_choose_the_number_of_trees(rng):
     X = rng.normal(size=(240, 3))
     weak = X[:, 0] + 3 * rng.normal(size=240) > 0

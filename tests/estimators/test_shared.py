@@ -254,6 +254,7 @@ def test_a_sample_in_one_table_has_the_answer_of_that_table():
 # What is reported.
 
 
+@pytest.mark.slow
 def test_compare_says_what_shared_columns_add():
     X, y = people(0, 150)
     model = NAIM3LCV(lams=2, ridges=(1.0,), cv=3, random_state=0)
