@@ -20,7 +20,7 @@ BLOCKS = runpy.run_path(str(ROOT / "tests" / "fenced_blocks.py"))
 
 def folded(printed: str) -> str:
     """Text with sentences that fit on the page."""
-    wrap = textwrap.TextWrapper(100, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(76, break_long_words=False, break_on_hyphens=False)
     return "".join(f"{wrap.fill(line)}\n" for line in printed.splitlines())
 
 

@@ -143,7 +143,7 @@ def connecting_labels():
         ax.set_ylim(48)
     axes[0].set_ylabel("AUC on new rows (%)")
     axes[0].annotate("guessing", (1, 50), (0, -9), textcoords="offset points", color=GREY)
-    axes[1].legend(loc="lower right")
+    axes[1].legend(loc="center left")
     return fig
 
 
