@@ -134,7 +134,7 @@ $(EXTRAS)/.test: pyproject.toml bench/pyproject.toml constraints.txt
 # Flower limits the versions of some packages, which the others need not know.
 $(FLWR)/.test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(FLWR)
-	grep -vE '^(typer|rich|packaging)==' constraints.txt > $(FLWR)/pins.txt
+	grep -vE '^(typer|rich|packaging|protobuf)==' constraints.txt > $(FLWR)/pins.txt
 	$(FLWR)/bin/python $(INSTALL) --constraint $(FLWR)/pins.txt --editable '.[test,flwr]'
 	touch $@
 
