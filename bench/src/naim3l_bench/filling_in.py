@@ -147,7 +147,8 @@ def measure_filling(filling: Filling, seed: int) -> dict[str, float]:
     """
     X, Y = filling.X, filling.Y
     model = NAIM3LCV(random_state=seed)
-    (problem, scores, _), of_fit = timed(model._fit_held_out, X, Y)
+    problem, scores, _ = model._fit_held_out(X, Y)  # as a member of a blend, with few decisions
+    _, of_fit = timed(model.fit, X, Y)
     without, of_without = timed(model.predict_proba, X)
     given, of_given = timed(model.predict_proba, X, known=Y)
     seconds = zip(TIMED, (of_fit, of_without, of_given), strict=True)

@@ -1,6 +1,7 @@
 """``naim3l demo``: the model, its variants and tuned models on the yeast data."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -78,20 +79,23 @@ def run_demo(seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
 def draw_tables(seed: int) -> Any:
     """Training tables, of other rows of each view with half of their labels, and test tables."""
     import numpy as np
+    from sklearn.utils import _safe_indexing
 
     from naim3l.datasets import load_yeast
 
-    data, rng = load_yeast(as_frame=True), np.random.default_rng(seed)
+    # Names of labels and columns are for the page, which needs more than the table on the terminal.
+    data = load_yeast(as_frame=find_spec("pandas") is not None)
+    rng = np.random.default_rng(seed)
     test, train = np.split(rng.permutation(len(data.labels)), [int(TEST_SIZE * len(data.labels))])
-    labels = data.labels.iloc[train]
-    labels = labels.mask(rng.random(labels.shape) < MISSING)
+    labels = _safe_indexing(data.labels, train).astype(float)
+    labels[rng.random(labels.shape) < MISSING] = np.nan
     X: dict[str, Any] = {}
     Y: dict[str, Any] = {}
     for view, table in data.views.items():
         rows = rng.permutation(len(train))[int(MISSING * len(train)) :]
-        X[view], Y[view] = table.iloc[train[rows]], labels.iloc[rows]
-    of_test = {view: table.iloc[test] for view, table in data.views.items()}
-    return (X, Y), (of_test, dict.fromkeys(X, data.labels.iloc[test]))
+        X[view], Y[view] = _safe_indexing(table, train[rows]), _safe_indexing(labels, rows)
+    of_test = {view: _safe_indexing(table, test) for view, table in data.views.items()}
+    return (X, Y), (of_test, dict.fromkeys(X, _safe_indexing(data.labels, test)))
 
 
 def _fit(method: str, training: tuple[Any, Any], seed: int) -> Any:
