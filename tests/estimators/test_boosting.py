@@ -74,6 +74,7 @@ def test_a_relation_that_is_not_linear_is_found(planted):
     assert loss(scores, Y) < 0.7 * np.log(2)
 
 
+@pytest.mark.slow
 def test_noise_costs_no_more_than_a_hair_above_base_rates(rng):
     X = [rng.normal(size=(n, 6)) for n in (100, 200)]
     Y = [np.where(rng.random((len(of), 5)) < 0.3, 1, -1) for of in X]
@@ -82,6 +83,7 @@ def test_noise_costs_no_more_than_a_hair_above_base_rates(rng):
         assert loss(scores, of) < loss(np.tile(logit(rates), (len(of), 1)), of) + 0.01
 
 
+@pytest.mark.slow
 def test_a_label_of_its_own_does_not_change_the_score_of_an_entry(planted):
     X, Y = planted[0][:100], planted[1][:100]
     folds, rates = dealt(Y), rates_of(Y)
@@ -309,6 +311,7 @@ def messy(n_rows=120):
     return {"ward": table, "notes": texts}, {"ward": labels, "notes": labels}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::naim3l.DataWarning")
 def test_text_categories_dates_and_gaps_and_what_a_file_keeps_of_them(tmp_path):
     X, Y = messy()
@@ -328,6 +331,7 @@ def test_text_categories_dates_and_gaps_and_what_a_file_keeps_of_them(tmp_path):
             np.testing.assert_array_equal(found[view], expected[view])
 
 
+@pytest.mark.slow
 def test_sparse_rows_wide_tables_and_processes_make_no_difference():
     data = make_unpaired(60, n_features=(9, 8), n_labels=3, noise=0.5, random_state=0)
     options = {"max_trees": 3, "features": None, "decide": "half", "random_state": 0}
