@@ -7,7 +7,7 @@ import pytest
 
 PATH = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "trace_path.py"))
 # Largest numbers of modules, and of calls from one into another, before the solver is entered.
-LIMITS = {"NAIM3L().fit of two frames": (25, 150), "naim3l fit of two CSV files": (36, 255)}
+LIMITS = {"NAIM3L().fit of two frames": (25, 126), "naim3l fit of two CSV files": (35, 250)}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -228,13 +228,19 @@ def _gain(of_folds: Matrix) -> dict[str, Any]:
     if len(of_folds) == 1:
         return found
     gains = of_folds[np.isfinite(of_folds[:, 0]), 0]
-    n = len(gains)
-    if n < 2:
+    if len(gains) < 2:
         return found | {"low": float("nan"), "high": float("nan")}
-    half = t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt((1 / n + 1 / (n - 1)) * gains.var(ddof=1))
+    half = half_width(gains)
     # Five folds may agree by chance; then the resampled rows tell more.
     low, high = found["value"] - half, found["value"] + half
     return found | {"low": float(min(low, found["low"])), "high": float(max(high, found["high"]))}
+
+
+def half_width(gains: Matrix) -> float:
+    """Half of the interval of Nadeau and Bengio around the mean of the folds' gains, (n_folds,)."""
+    n = len(gains)
+    spread = np.sqrt((1 / n + 1 / (n - 1)) * gains.var(ddof=1))
+    return float(t.ppf((1 + LEVEL) / 2, n - 1) * spread)
 
 
 def _or_none(value: float) -> float | None:

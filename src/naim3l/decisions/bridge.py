@@ -186,14 +186,14 @@ def learn_bridge(
     if not (np.triu(total.counts, 1) > 0).any():
         return None
 
+    wholes = [total if disjoint else LabelCorrelation.total(of_table) for of_table in parts]
+    known = [np.flatnonzero(np.isfinite(r).any(axis=1)) for r in found]
+    used = [rows[:: max(1, -(-len(rows) // MOST_ROWS))] for rows in known]
+
     def losses_of(v: int, fold: int) -> Matrix:
-        used = np.flatnonzero(np.isfinite(found[v]).any(axis=1))
-        used = used[:: max(1, -(-len(used) // MOST_ROWS))]
-        rows = used[folds[v][used] == fold]
+        rows = used[v][folds[v][used[v]] == fold]
         others = [of_table[fold] for of_table in parts] if disjoint else [parts[v][fold]]
-        rest = (total if disjoint else LabelCorrelation.total(parts[v])) - LabelCorrelation.total(
-            others
-        )
+        rest = wholes[v] - LabelCorrelation.total(others)
         return _losses(rest, found[v][rows], *(of[rows] for of in tables[v]))
 
     places = product(range(len(tables)), range(N_FOLDS))

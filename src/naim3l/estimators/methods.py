@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
-from scipy.stats import t
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
 from naim3l._progress import progress_bar
-from naim3l.decisions.bootstrap_metrics import LEVEL
+from naim3l.decisions.bootstrap_metrics import half_width
 from naim3l.estimators.blend import BlendNAIM3L
 from naim3l.estimators.boosting import PerViewBoosting
 from naim3l.estimators.linear import PerViewLogistic, PerViewRidge
@@ -186,8 +185,6 @@ def _gains(of_folds: Any, first: Any) -> dict[str, dict[str, float]]:
     for key in first[0]:
         pairs = zip(of_folds, first, strict=True)
         gains = np.array([a[key] - b[key] for a, b in pairs])
-        n = len(gains)
-        half = t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt((1 / n + 1 / (n - 1)) * gains.var(ddof=1))
-        value = float(gains.mean())
-        found[key] = {"value": value, "low": float(value - half), "high": float(value + half)}
+        value, half = float(gains.mean()), half_width(gains)
+        found[key] = {"value": value, "low": value - half, "high": value + half}
     return found
